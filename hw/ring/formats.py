@@ -31,7 +31,7 @@ class RingConfig(Parameters):
     window
         Needed VIDs of an owner that the filter array holds at a time.
     bitmap
-        Vertices that the needed list covers in one pass over the edges.
+        Vertices that the needed list covers in one pass over the edges; a bit of block RAM each.
 
     Raises
     ------
@@ -44,7 +44,7 @@ class RingConfig(Parameters):
     slots: int = size(4, 2, 64)
     max_out: int = size(64, 1, 1024)
     window: int = size(4, 1, 64)
-    bitmap: int = size(4096, 64, power=True)
+    bitmap: int = size(65536, 64, power=True)
 
     @property
     def max_flits(self) -> int:

@@ -1,12 +1,15 @@
 """Needed list: the VIDs of other chiplets among a chiplet's sources, sorted, each once (R4, R6)."""
 
-from amaranth.hdl import Cat, Cover, Elaboratable, Module, Signal, Value
+from typing import Any
+
+from amaranth.hdl import Cat, Cover, Elaboratable, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import exact_log2
 
 from contracts import Error
+from hw.block_memory import NO_BYPASS, RegisteredRead, registered_read
 from hw.graph.csr_reader import ErrorReport
 from hw.memory.formats import RangeRequest, Word
 from hw.stream.slice import Slice
@@ -21,7 +24,7 @@ class NeededList(wiring.Component):
     """Marks sources in a bitmap, then reads it in order, which sorts them and drops duplicates.
 
     The bitmap is a window over the VIDs. The edges are read once for every window, so the graph may be larger than
-    the bitmap.
+    the bitmap; where it is not, an edge takes a cycle, and so does a vertex that is needed.
 
     Parameters
     ----------
@@ -88,7 +91,7 @@ class NeededList(wiring.Component):
         m = Module()
         # A register between the multiplexers of a beat and three comparisons.
         m.submodules.taken = taken = Slice(Word())
-        m.submodules.bits = bits = Memory(shape=_ROW, depth=self.bitmap // _ROW, init=[])
+        m.submodules.bits = bits = Memory(shape=_ROW, depth=self.bitmap // _ROW, init=[], attrs=dict(NO_BYPASS))
         m.submodules.found = found = Slice(32)
         connect(m, flipped(self.i), taken.i)
         connect(m, found.o, flipped(self.o))
@@ -100,18 +103,29 @@ class NeededList(wiring.Component):
 
     def _walk(self, m: Module, words: stream.Interface, bits: Memory, found: stream.Interface) -> Signal:
         """For every window clear the bitmap, request the edges, mark their sources, scan; return whether it is done."""
-        read, write = bits.read_port(domain="comb"), bits.write_port()
+        read, write = registered_read(m, bits), bits.write_port()
         # A VID is cut into window, row and bit, so nothing is added or subtracted.
         rows, bit_bits = self.bitmap // _ROW, exact_log2(_ROW)
         window, row = Signal(32 - exact_log2(self.bitmap) + 1), Signal(exact_log2(rows))
-        last_row, last_window = row == rows - 1, Signal()
-        rest, loaded = Signal(_ROW), Signal()  # marks of the row that have not been sent
-        lowest, position = _lowest(m, rest)
         vertices = self.boundaries[self.chiplets]
-        m.d.comb += [found.payload.eq(Cat(position, row, window)), read.addr.eq(row)]
-        m.d.sync += last_window.eq(((window + 1) << exact_log2(self.bitmap)) >= vertices)
+        # Behind the row of the last vertex nothing can be marked.
+        final, last_window = Signal(32 - bit_bits + 1), Signal()
+        m.d.sync += [
+            final.eq((vertices - 1)[:33] >> bit_bits),
+            last_window.eq(((window + 1) << exact_log2(self.bitmap)) >= vertices),
+        ]
+        last_row = Signal()
+        m.d.comb += last_row.eq((row == rows - 1) | (Cat(row, window) >= final))
+        # Marks of a row that have not been sent, and which row it is.
+        rest, loaded, shown, ends = Signal(_ROW), Signal(), Signal.like(row), Signal()
+        lowest, position = _lowest(m, rest)
+        m.d.comb += [found.payload.eq(Cat(position, shown, window)), read.addr.eq(row)]
         vid = words.payload.data
         own, outside = self._compare(m, vid)
+        inside = vid[exact_log2(self.bitmap) :] == window
+        real = words.valid & ~words.payload.empty
+        marks, emptied = Signal(), Signal()
+        self._mark(m, read, write, marks, vid[: exact_log2(self.bitmap)])
         finished = Signal(init=1)
         with m.FSM():
             with m.State("IDLE"):
@@ -120,7 +134,7 @@ class NeededList(wiring.Component):
                     m.d.sync += [finished.eq(0), self.counts.eq(0)]
                     m.next = "CLEAR"
             with m.State("CLEAR"):
-                m.d.comb += [write.addr.eq(row), write.en.eq(1)]
+                m.d.comb += [write.addr.eq(row), write.en.eq(1), write.data.eq(0)]
                 m.d.sync += row.eq(row + 1)
                 with m.If(last_row):
                     m.next = "ASK"
@@ -129,36 +143,58 @@ class NeededList(wiring.Component):
                 with m.If(self.request.ready):
                     m.next = "MARK"
             with m.State("MARK"):
-                inside = vid[exact_log2(self.bitmap) :] == window
                 m.d.comb += [
                     words.ready.eq(1),
                     read.addr.eq(vid[bit_bits:]),
-                    write.addr.eq(vid[bit_bits:]),
-                    write.data.eq(read.data | (1 << vid[:bit_bits])),
-                    write.en.eq(words.valid & ~words.payload.empty & inside & ~own & (vid < vertices)),
-                    self.error.valid.eq(words.valid & ~words.payload.empty & outside & (window == 0)),
+                    marks.eq(real & inside & ~own & (vid < vertices)),
+                    self.error.valid.eq(real & outside & (window == 0)),
                     self.error.payload.code.eq(Error.VID_RANGE),
                     self.error.payload.info.eq(vid),
                 ]
-                m.d.sync += [row.eq(0), loaded.eq(0)]
+                m.d.sync += [row.eq(0), loaded.eq(0), emptied.eq(0)]
                 with m.If(words.valid & words.payload.last):
+                    m.next = "MARKED"
+            with m.State("MARKED"):
+                # The last mark is written, then the first row is read.
+                m.d.sync += emptied.eq(1)
+                with m.If(emptied):
                     m.next = "SCAN"
             with m.State("SCAN"):
                 m.d.comb += found.valid.eq(loaded & (rest != 0))
                 with m.If(~loaded):
-                    m.d.sync += [rest.eq(read.data), loaded.eq(1)]
+                    # The next row is read while this one is sent.
+                    m.d.sync += [rest.eq(read.data), loaded.eq(1), shown.eq(row), row.eq(row + 1), ends.eq(last_row)]
                 with m.Elif(found.ready):
                     m.d.sync += rest.eq(rest & ~lowest)
                 with m.If(loaded & (rest == lowest) & found.ready):
-                    m.d.sync += [loaded.eq(0), row.eq(row + 1)]
-                    with m.If(last_row):
-                        m.d.sync += window.eq(window + 1)
+                    m.d.sync += loaded.eq(0)
+                    with m.If(ends):
+                        m.d.sync += [window.eq(window + 1), row.eq(0)]
                         m.next = "CLEAR"
                         with m.If(last_window):
                             m.d.sync += finished.eq(1)
                             m.next = "IDLE"
         m.d.sync += Cover((window != 0) & found.valid)
         return finished
+
+    @staticmethod
+    def _mark(m: Module, read: RegisteredRead, write: Any, marks: Signal, at: Value) -> None:
+        """Set the bit `at` a cycle after its row was read; a row that was written meanwhile is the one of before."""
+        bit_bits = exact_log2(_ROW)
+        marked, again, place, before = Signal(), Signal(), Signal(len(at)), Signal(_ROW)
+        m.d.sync += [
+            marked.eq(marks),
+            place.eq(at),
+            again.eq(marked & (place[bit_bits:] == at[bit_bits:])),
+            before.eq(write.data),
+        ]
+        with m.If(marked):
+            m.d.comb += [
+                write.en.eq(1),
+                write.addr.eq(place[bit_bits:]),
+                write.data.eq(Mux(again, before, read.data) | (1 << place[:bit_bits])),
+            ]
+        m.d.sync += Cover(marked & again, "two marks of a row in a row")
 
     def _compare(self, m: Module, vid: Value) -> tuple[Value, Value]:
         """Return whether a source is an own vertex, and whether it is no vertex at all."""
