@@ -369,18 +369,15 @@ def digits(p: Program, plan: LayerPlan, block: Block, number: int, piece: Part) 
     p.command(Opcode.COMBINE, plan.number, piece, block.layer, **own)
 
 
-def rooted(plan: LayerPlan) -> dict[str, Operand]:
-    """Return the operands that say where own rows are."""
-    return {"rooted": 1, "own": plan.root.rows} if plan.root else {}
-
-
 def aggregate(p: Program, plan: LayerPlan, block: Block, sums: Sums) -> None:
     """Add AGGREGATE."""
     shift, sources = block.layer.shift_destination, sums.first_partial + sums.halves
     own = {"shift": shift, "combined": plan.combined or 0, "sources": sources, "partials": sums.halves}
     own["attention"] = block.layer.attention.margin if block.layer.attention else 0
     given = sums, block.layer, block.columns
-    p.command(Opcode.AGGREGATE, plan.number, *given, results=plan.results, **own, **rooted(plan))
+    if plan.root:
+        own |= {"rooted": 1, "own": plan.root.rows}
+    p.command(Opcode.AGGREGATE, plan.number, *given, results=plan.results, **own)
 
 
 def locate(p: Program, plan: LayerPlan, search: Search, sums: Sums, *, joins: bool) -> None:
@@ -400,13 +397,14 @@ def process(p: Program, plan: LayerPlan, block: Block, search: Search, sums: Sum
         **search.scheme.operands,
         "results": plan.results,
         "write_inside": isinstance(plan.results, int),
-        **rooted(plan),
     }
+    if plan.root:
+        own |= {"rooted": 1, "features": plan.root.rows}
     given: list[object] = [sums, block.layer, block.columns]
     if plan.combined:
-        own |= {"features": plan.combined, "combined": 1, "feature_offsets": sums.places, "shift_source": 0}
+        own |= {"rows": plan.combined, "combined": 1, "ahead": sums.vertices, "feature_offsets": sums.places}
         # Of the weights that were loaded last.
-        own |= {"f_in": len(block.rows[-1])}
+        own |= {"f_in": len(block.rows[-1]), "shift_source": 0}
     else:
         (part,) = plan.parts
         given.insert(0, part)

@@ -19,7 +19,6 @@ from contracts import (
     Error,
     Opcode,
 )
-from contracts.scale import MANTISSA_FRACTION
 from contracts.weights import GRANULE
 from hw.command.checks import Check, refuse
 from hw.command.front_end import CommandFrontEnd
@@ -42,7 +41,7 @@ _SLOTS = {
     Opcode.LOAD_WEIGHTS: ("weights", "biases"),
     Opcode.COMBINE: ("features", "feature_offsets", "scales", "combined"),
     Opcode.LOCATE: ("offsets", "edges", "state"),
-    Opcode.PROCESS: ("features", "feature_offsets", "scales_source", "results", "scales_destination", "own"),
+    Opcode.PROCESS: ("features", "feature_offsets", "scales_source", "results", "scales_destination", "rows"),
 }
 _WORDS_OF_GRANULE = ROW_BYTES // WORD_BYTES
 _MAX_IN = 1 << 16
@@ -411,16 +410,17 @@ class Controller(wiring.Component):
                 Opcode.LOCATE: (Check(location.locating, Opcode.LOCATE),),
                 Opcode.PROCESS: (
                     *(Check(wrong, Opcode.PROCESS) for wrong in reversed(inside)),
-                    Check(process.rooted & ~process.combined, Opcode.PROCESS),
+                    Check(process.rooted & self._combines(process), Opcode.PROCESS),
                     Check((weight != 1) & (weight != 256), weight),
                     *loaded(process),
                     Check(wrong_columns, process.row_granules),
                     Check(process.combined & (process.positions > self.nodes), process.positions),
                     Check(process.vertices > self.nodes, process.vertices),
-                    # With combined rows fewer vertices may be summed than were located.
+                    Check(process.combined & (process.ahead > process.vertices), process.ahead),
+                    # If all rows are combined, fewer vertices may be summed than were located.
                     Check(
                         (process.vertices > location.vertices)
-                        | (~process.combined & (process.vertices != location.vertices)),
+                        | (self._combines(process) & (process.vertices != location.vertices)),
                         process.vertices,
                     ),
                     # Without a location there are no records to wait for.
@@ -428,14 +428,15 @@ class Controller(wiring.Component):
                 ),
             },
         )
-        placed = Mux(process.combined, process.positions != 0, process.sparse)
+        combines, placed = self._combines(process), self._placed(process)
         m.d.comb += [
             front.unused.eq(
                 front.among(
                     (Opcode.COMBINE, "feature_offsets", ~combine.sparse),
-                    (Opcode.PROCESS, "feature_offsets", ~placed),
-                    (Opcode.PROCESS, "scales_source", process.combined),
-                    (Opcode.PROCESS, "own", ~process.rooted),
+                    (Opcode.PROCESS, "features", ~combines & ~process.rooted),
+                    (Opcode.PROCESS, "feature_offsets", ~placed & ~(process.sparse & combines)),
+                    (Opcode.PROCESS, "scales_source", ~combines),
+                    (Opcode.PROCESS, "rows", ~process.combined),
                 )
             ),
             front.from_zero.eq(
@@ -446,6 +447,16 @@ class Controller(wiring.Component):
             ),
         ]
 
+    @staticmethod
+    def _combines(process: Any) -> Any:
+        """Return whether PROCESS combines some of its vertices."""
+        return ~process.combined | (process.ahead != process.vertices)
+
+    @staticmethod
+    def _placed(process: Any) -> Any:
+        """Return whether combined rows lie at places."""
+        return process.combined & (process.positions != 0)
+
     def _set_up(self, m: Module, sizes: _Sizes) -> None:
         """Load the settings of COMBINE and PROCESS; nothing begins with more vertices than there may be."""
         front = self._front
@@ -455,7 +466,10 @@ class Controller(wiring.Component):
         lengths = [Signal(count, name=f"{name}_length") for name in ARRAYS]
         m.d.comb += [self.vertices.eq(vertices), self.features.vertices.eq(vertices)]
         m.d.comb += [port.eq(length) for port, length in zip(self.table_words, lengths, strict=True)]
-        sparse_words = Mux(process.sparse, process.vertices + 1, 0)
+        # Of several cycles: the operands stay.
+        combines, placed = Signal(), Signal()
+        m.d.sync += [combines.eq(self._combines(process)), placed.eq(self._placed(process))]
+        sparse_words = Mux(process.sparse & combines, process.vertices + 1, 0)
         with m.If(front.start):
             with m.Switch(front.opcode):
                 with m.Case(Opcode.COMBINE):
@@ -475,23 +489,29 @@ class Controller(wiring.Component):
                     )
                 with m.Case(Opcode.PROCESS):
                     m.d.sync += self._of_process(process)
-                    width = Mux(process.combined, sizes.f_out, sizes.f_in)
-                    m.d.sync += [vertices.eq(process.vertices), *self._dense(width, sizes)]
+                    m.d.sync += [vertices.eq(process.vertices), *self._dense(sizes.f_in, sizes)]
+                    m.d.sync += [self.features.placed.eq(placed), self.features.shifted.eq(placed & combines)]
                     m.d.sync += self._of_table(
                         Opcode.PROCESS,
                         lengths,
-                        ("feature_offsets", Mux(process.combined, process.positions, sparse_words)),
-                        ("scales_source", Mux(process.combined, 0, process.vertices)),
+                        ("feature_offsets", Mux(placed, process.positions + combines, sparse_words)),
+                        ("scales_source", Mux(combines, process.vertices, 0)),
                         ("scales_destination", process.vertices),
                     )
 
     def _dense(self, width: Any, sizes: _Sizes) -> list[Any]:
-        """Return the settings for dense rows of `width` elements."""
+        """Return the settings for dense rows of `width` elements, and those for combined rows."""
         features = self.features
+
+        def stride(elements: Any) -> Any:
+            return (((elements - 1) >> exact_log2(GRANULE)) + 1) * _WORDS_OF_GRANULE
+
         return [
             features.words.eq((width + 1) >> 1),
-            features.stride.eq((((width - 1) >> exact_log2(GRANULE)) + 1) * _WORDS_OF_GRANULE),
+            features.stride.eq(stride(width)),
             features.most.eq(sizes.f_in),
+            features.row_words.eq((sizes.f_out + 1) >> 1),
+            features.row_stride.eq(stride(sizes.f_out)),
         ]
 
     def _of_table(self, opcode: Opcode, lengths: list[Any], *arrays: tuple[str, Any]) -> list[Any]:
@@ -521,6 +541,7 @@ class Controller(wiring.Component):
             features.sparse.eq(combine.sparse),
             features.combined.eq(0),
             features.placed.eq(0),
+            features.shifted.eq(0),
             features.rooted.eq(0),
             features.first.eq(combine.first_row),
             self.read_inside.eq(0),
@@ -538,9 +559,9 @@ class Controller(wiring.Component):
         beats_of_granule = 8 * ROW_BYTES // data_width
         return [
             self.combining.eq(0),
-            combination.mode.eq(Mux(process.combined, Mode.GATHER, mode)),
+            combination.mode.eq(mode),
             combination.digits.eq(0),
-            combination.shift.eq(Mux(process.combined, MANTISSA_FRACTION, process.shift_source)),
+            combination.shift.eq(process.shift_source),
             # Without room for sums nothing is shared.
             settings.windows.eq(~process.pairs & (process.window != 0)),
             settings.k.eq(process.window),
@@ -552,12 +573,12 @@ class Controller(wiring.Component):
             settings.own.eq(process.self_weight - Mux(process.rooted, 0, process.neighbour_weight)),
             settings.rooted.eq(process.rooted),
             features.features.eq(front.words(Opcode.PROCESS, "features")),
-            features.sparse.eq(process.sparse & ~process.combined),
+            features.sparse.eq(process.sparse),
             features.combined.eq(process.combined),
-            features.placed.eq(process.combined & (process.positions != 0)),
+            features.rows.eq(front.words(Opcode.PROCESS, "rows")),
+            features.ahead.eq(process.ahead),
             features.first.eq(process.first_vertex),
             features.rooted.eq(process.rooted),
-            features.own.eq(front.words(Opcode.PROCESS, "own")),
             features.first_own.eq(process.first_row),
             self.first.eq(process.first_vertex),
             self.first_result.eq(process.first_vertex - process.first_row),

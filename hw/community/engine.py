@@ -425,7 +425,8 @@ class CommunityEngine(wiring.Component):
         """Send combined rows to their PEs; those of separate vertices, with COMBINE as results, else to hub units."""
         community, combining = self.config.community, blocks.controller.combining
         bits = exact_log2(self.config.units)
-        combined, row, _ = merge(m, "combined", [combiner.o for combiner in blocks.combiners], community.pe.row_beat)
+        sources = [*(combiner.o for combiner in blocks.combiners), blocks.features.combined]
+        combined, row, _ = merge(m, "combined", sources, community.pe.row_beat)
         tag = community.tag_of(row)
         for n, pe in enumerate(blocks.pes):
             m.d.comb += [pe.rows.payload.eq(row), pe.rows.valid.eq(combined.valid & ~tag.apart & (tag.pe == n))]

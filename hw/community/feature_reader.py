@@ -1,4 +1,7 @@
-"""Feature reader: fetches the features of vertices, each once, for the combiner with the least work (I9)."""
+"""Feature reader: fetches the features of vertices, each once, for the combiner with the least work (I9).
+
+Rows that are combined already need no combiner: they pass by all of them.
+"""
 
 from functools import reduce
 from typing import Any
@@ -21,8 +24,6 @@ from hw.stream.slice import Slice
 __all__ = ["FeatureReader", "FeatureSettings"]
 
 _WORD_BITS = 32
-#: The factor 1.
-_ONE = struct(SCALE).const({"mantissa": 1 << 15, "exponent": 0})
 #: Beats of a row that are asked for at once.
 _PIECE = 4
 #: Rows that have been looked up and wait to be asked for, and cycles of a look-up.
@@ -33,10 +34,12 @@ class FeatureSettings(data.StructLayout):
     """Location of features: ``features`` in words; ``sparse``; ``words`` of a dense row, and ``stride`` between rows.
 
     ``most``: largest number of words of a sparse row. ``first``: VID of the first entry of the node table, and of the
-    first row of features. ``combined``: there is a row for every VID from 0, already scaled by s_src. ``placed``: rows
-    are dense, and the node table gives the granule of each, from `features`; every row begins at a granule.
-    ``rooted``: each of the ``vertices`` from ``first`` on has an own row too; these begin at ``own``, in words, and
-    that of the first vertex has the number ``first_own``.
+    first row of features. ``combined``: of the ``vertices`` from ``first`` on only those behind the first ``ahead``
+    have features; all other vertices have rows that are combined, from ``rows`` on, of ``row_words`` words with
+    ``row_stride`` between them, one for every VID from 0. ``placed``: the node table gives the granule of each of
+    these, from `rows`; ``shifted``: those of other vertices than the ``vertices`` stand an entry further on.
+    ``rooted``: no vertex has features, but each of the ``vertices`` an own row, at ``features``, before its combined
+    one; that of the first vertex has the number ``first_own``.
     """
 
     def __init__(self, address_width: int) -> None:
@@ -49,11 +52,15 @@ class FeatureSettings(data.StructLayout):
                 "most": 17,
                 "first": 32,
                 "combined": 1,
+                "rows": RangeRequest(address_width)["address"].shape,
+                "row_words": 17,
+                "row_stride": 17,
                 "placed": 1,
+                "shifted": 1,
                 "rooted": 1,
-                "own": RangeRequest(address_width)["address"].shape,
                 "first_own": 32,
                 "vertices": 32,
+                "ahead": 32,
             }
         )
 
@@ -62,8 +69,9 @@ class FeatureReader(wiring.Component):
     """Looks a vertex up, gives it to the combiner to which fewest beats are on their way, and reads its range.
 
     A beat is asked for only if its combiner has room for it, so no combiner stalls another one. Long rows are asked for
-    in pieces, so that the rows of several combiners come in turn. A vertex takes a cycle, or two if it has a sparse row
-    or two rows: in a rooted layer its own row comes first, then its combined row, for the same combiner.
+    in pieces, so that the rows of several combiners come in turn. Combined rows leave as they come from memory, and
+    whoever takes them never waits for features. A vertex takes a cycle, or two if it has a sparse row or two rows: in a
+    rooted layer its own row comes first, then its combined row.
 
     Parameters
     ----------
@@ -85,8 +93,10 @@ class FeatureReader(wiring.Component):
         Features; each combiner gets whole rows. The address is a ``config.tag``.
     taken : In(1) for every combiner
         Pulse: it has room for another beat.
+    combined : stream of ``config.pe.row_beat``
+        Combined rows, with a ``config.tag`` as address.
     go : In(1)
-        Combiners may get features.
+        Features and rows may leave: weights and biases are there.
     vertex, found
         See `hw.community.node_table.NodeTable`.
     error : stream of `ErrorReport`, always ready
@@ -106,14 +116,16 @@ class FeatureReader(wiring.Component):
         self.config, self.combiners, self.address_width, self.depth = config, combiners, address_width, depth
         self._reader = RangeReader(address_width, config.data_width, depth)
         self._words_of_beat = exact_log2(config.data_width // _WORD_BITS)
-        #: A row to ask for: its range, the factor of its sums and its tag.
+        #: A row to ask for: its range, the factor of its sums and its tag; whether it is combined.
         self._row = data.StructLayout(
-            {"range": RangeRequest(address_width), "source": struct(SCALE), "tag": config.tag}
+            {"range": RangeRequest(address_width), "source": struct(SCALE), "tag": config.tag, "combined": 1}
         )
+        #: Combined rows are those of one combiner more.
+        self._combined = combiners
         #: What is on its way: a piece of a row, which may begin or end it.
         self._piece = data.StructLayout(
             {
-                "combiner": range(max(2, combiners)),
+                "combiner": range(combiners + 1),
                 "begins": 1,
                 "ends": 1,
                 "source": struct(SCALE),
@@ -126,6 +138,7 @@ class FeatureReader(wiring.Component):
                 "i": In(stream.Signature(config.wish)),
                 "o": Out(stream.Signature(config.fed_beat(combiners), always_ready=True)),
                 "taken": In(1).array(combiners),
+                "combined": Out(stream.Signature(config.pe.row_beat)),
                 "go": In(1),
                 "vertex": Out(32),
                 "found": In(Lookup),
@@ -151,36 +164,43 @@ class FeatureReader(wiring.Component):
     def _look_up(self, m: Module, rows: Queue) -> None:
         """Look a vertex up, for its entry and, of a sparse row, for the next one's offset, which ends the row."""
         settings, wish = self.settings, self.i.payload
-        own, has_own, root = Signal(32), Signal(), Signal()
+        own, summed, combined, has_own, root = Signal(32), Signal(), Signal(), Signal(), Signal()
         # The second cycle of a vertex; that of a sparse row always follows the first one.
-        second, goes, begins = Signal(), Signal(), Signal()
-        ends = settings.sparse & second
+        sparse, second, goes, begins = Signal(), Signal(), Signal(), Signal()
+        ends = sparse & second
         m.d.comb += [
             own.eq(wish.vid - settings.first),
-            has_own.eq(settings.rooted & (own < settings.vertices)),
+            summed.eq(own < settings.vertices),
+            combined.eq(settings.combined & (~summed | (own < settings.ahead))),
+            has_own.eq(settings.rooted & summed),
+            sparse.eq(settings.sparse & ~combined),
             root.eq(has_own & ~second),
             # A completed look-up always has room.
             goes.eq(self.i.valid & (ends | (rows.level < _ROWS - _STAGES))),
             begins.eq(goes & ~ends),
-            self.vertex.eq(own + ends),
-            self.i.ready.eq(goes & (second | ~(settings.sparse | has_own))),
+            self.vertex.eq(own + (ends | (settings.shifted & ~summed))),
+            self.i.ready.eq(goes & (second | ~(sparse | has_own))),
         ]
         with m.If(goes):
-            m.d.sync += second.eq(~second & (settings.sparse | has_own))
+            m.d.sync += second.eq(~second & (sparse | has_own))
 
-        number, at, entry = Signal(32), Signal(32), Signal(Lookup)
+        number, stride, at, entry = Signal(32), Signal(17), Signal(32), Signal(Lookup)
         tags = [Signal(self.config.tag, name=f"tag_{stage}") for stage in range(_STAGES - 1)]
         valid = [Signal(name=f"valid_{stage}") for stage in range(_STAGES)]
+        passes = [Signal(name=f"passes_{stage}") for stage in range(_STAGES - 1)]
         for name in self.config.wish.members:
             m.d.sync += tags[0][name].eq(wish[name])
         m.d.sync += [
             valid[0].eq(begins),
+            passes[0].eq(combined),
             tags[0].root.eq(root),
-            number.eq(Mux(root, own + settings.first_own, Mux(settings.combined, wish.vid, own))),
+            number.eq(Mux(root, own + settings.first_own, Mux(combined, wish.vid, own))),
+            stride.eq(Mux(combined, settings.row_stride, settings.stride)),
             valid[1].eq(valid[0]),
+            passes[1].eq(passes[0]),
             tags[1].eq(tags[0]),
             entry.eq(self.found),
-            at.eq(number * settings.stride),
+            at.eq(number * stride),
             valid[2].eq(valid[1]),
         ]
         # Dense rows begin at a granule, whatever the table holds.
@@ -188,15 +208,19 @@ class FeatureReader(wiring.Component):
         # If a row's end lies before its start, its length wraps to almost 2^33 words.
         words, wrong, bad = Signal(33), Signal(), Signal()
         m.d.comb += [words.eq(self.found.offset - entry.offset), wrong.eq(words > settings.most)]
-        row, tag = Signal(self._row), tags[1]
+        row, tag, passing, by_offset = Signal(self._row), tags[1], passes[1], Signal()
+        m.d.comb += by_offset.eq(settings.sparse & ~passing)
         m.d.sync += [
-            bad.eq(settings.sparse & wrong),
+            bad.eq(by_offset & wrong),
             row.range.address.eq(
-                Mux(tag.root, settings.own, settings.features)
-                + Mux(settings.sparse, entry.offset, Mux(settings.placed & ~tag.root, place, at))
+                Mux(passing & ~tag.root, settings.rows, settings.features)
+                + Mux(by_offset, entry.offset, Mux(settings.placed & passing & ~tag.root, place, at))
             ),
-            row.range.words.eq(Mux(settings.sparse, Mux(wrong, 0, words), settings.words)),
-            row.source.eq(Mux(settings.combined, _ONE, entry.source)),
+            row.range.words.eq(
+                Mux(by_offset, Mux(wrong, 0, words), Mux(passing, settings.row_words, settings.words))
+            ),
+            row.source.eq(entry.source),
+            row.combined.eq(passing),
             row.tag.eq(tag),
             row.tag.scale.eq(entry.destination),
         ]
@@ -210,6 +234,7 @@ class FeatureReader(wiring.Component):
         m.d.sync += [
             Assert(~rows.i.valid | rows.i.ready, "a row that has been looked up has room"),
             Cover(self.error.valid, "offsets out of order"),
+            Cover(begins & combined & (own < settings.ahead), "a vertex was combined before"),
         ]
 
     def _least(self, m: Module, loads: Any) -> Signal:
@@ -233,23 +258,24 @@ class FeatureReader(wiring.Component):
         room = config.queue
         m.submodules.ranges = ranges = Slice(RangeRequest(self.address_width))
         wiring.connect(m, ranges.o, reader.i)
-        index = range(max(2, self.combiners))
+        index = range(self.combiners + 1)
         # Of each combiner: beats that are on their way or that it has not begun, and what is missing of its row.
         owed = [Signal(range(room + 1), name=f"owed_{n}") for n in range(self.combiners)]
-        rests = [Signal(RangeRequest(self.address_width), name=f"rest_{n}") for n in range(self.combiners)]
-        begun, free = Signal(self.combiners), Signal(self.combiners)
-        m.d.comb += free.eq(Cat(count <= room - _PIECE for count in owed))
-        least = self._least(m, [Cat(count, bit) for count, bit in zip(owed, begun, strict=True)])
+        rests = [Signal(RangeRequest(self.address_width), name=f"rest_{n}") for n in index]
+        begun, free = Signal(len(index)), Signal(len(index))
+        # Combined rows wait where they come from.
+        m.d.comb += free.eq(Cat(*(count <= room - _PIECE for count in owed), 1))
+        least = self._least(m, [Cat(count, bit) for count, bit in zip(owed, begun, strict=False)])
 
-        # Rests have their turns. The combined row behind an own row goes to the same combiner.
-        turn, last, follows = Signal(index), Signal(index), Signal()
+        # Rests have their turns.
+        turn = Signal(index)
         chosen, continues, asks, can = Signal(index), Signal(), Signal(), Signal()
         range_, beats = Signal(RangeRequest(self.address_width)), Signal(range(_PIECE + 1))
-        m.d.sync += turn.eq(Mux(turn == self.combiners - 1, 0, turn + 1))
+        m.d.sync += turn.eq(Mux(turn == self._combined, 0, turn + 1))
         m.d.comb += [
             can.eq(ranges.i.ready & pieces.i.ready),
             continues.eq(begun.bit_select(turn, 1) & free.bit_select(turn, 1)),
-            chosen.eq(Mux(continues, turn, Mux(follows, last, least))),
+            chosen.eq(Mux(continues, turn, Mux(rows.o.payload.combined, self._combined, least))),
             asks.eq(can & (continues | (rows.o.valid & free.bit_select(chosen, 1) & ~begun.bit_select(chosen, 1)))),
             range_.eq(Mux(continues, Array(rest.as_value() for rest in rests)[turn], rows.o.payload.range.as_value())),
             rows.o.ready.eq(asks & ~continues),
@@ -270,12 +296,10 @@ class FeatureReader(wiring.Component):
             pieces.i.payload.source.eq(rows.o.payload.source),
             pieces.i.payload.tag.eq(rows.o.payload.tag),
         ]
-        with m.If(asks & ~continues):
-            m.d.sync += [last.eq(chosen), follows.eq(rows.o.payload.tag.root)]
-        for n, (count, rest) in enumerate(zip(owed, rests, strict=True)):
-            mine = asks & (chosen == n)
-            m.d.sync += count.eq(count + Mux(mine, beats, 0) - self.taken[n])
-            with m.If(mine):
+        for n, (count, taken) in enumerate(zip(owed, self.taken, strict=True)):
+            m.d.sync += count.eq(count + Mux(asks & (chosen == n), beats, 0) - taken)
+        for n, rest in enumerate(rests):
+            with m.If(asks & (chosen == n)):
                 m.d.sync += [
                     begun[n].eq(long),
                     rest.address.eq(Cat(range_.address[:bits] & 0, range_.address[bits:] + _PIECE)),
@@ -287,25 +311,41 @@ class FeatureReader(wiring.Component):
         ]
 
     def _hand_out(self, m: Module, reader: RangeReader, pieces: Queue) -> None:
-        """Give beats to their combiners, which have room."""
+        """Give beats to their combiners, which have room; let those of combined rows pass."""
+        m.submodules.passing = passing = Slice(self.config.pe.row_beat)
+        wiring.connect(m, passing.o, wiring.flipped(self.combined))
         beat, piece = reader.o.payload, pieces.o.payload
-        fresh, moves = Signal(init=1), Signal()
+        fresh, comes, moves, passes = Signal(init=1), Signal(), Signal(), Signal()
         m.d.comb += [
-            moves.eq(reader.o.valid & pieces.o.valid & self.go),
-            reader.o.ready.eq(pieces.o.valid & self.go),
+            comes.eq(reader.o.valid & pieces.o.valid & self.go),
+            passes.eq(piece.combiner == self._combined),
+            moves.eq(comes & (~passes | passing.i.ready)),
+            reader.o.ready.eq(pieces.o.valid & self.go & (~passes | passing.i.ready)),
             pieces.o.ready.eq(moves & beat.last),
         ]
-        task = self.o.payload.beat
+        task, row, ends = self.o.payload.beat, passing.i.payload, beat.last & piece.ends
+        # Beats of a combined row that have passed.
+        number = Signal(range(max(2, self.config.row_beats)))
         m.d.comb += [
-            self.o.valid.eq(moves),
+            self.o.valid.eq(moves & ~passes),
             self.o.payload.combiner.eq(piece.combiner),
             task.data.eq(beat.data),
             task.mask.eq(Cat(bit.replicate(2) for bit in beat.mask)),
             task.first.eq(fresh & piece.begins),
-            task.last.eq(beat.last & piece.ends),
+            task.last.eq(ends),
             task.scale.eq(piece.source),
             self.config.tag_of(task).eq(piece.tag),
+            passing.i.valid.eq(comes & passes),
+            row.data.eq(beat.data),
+            row.last.eq(ends),
+            self.config.tag_of(row).eq(piece.tag),
+            self.config.tag_of(row).beat.eq(number),
         ]
         with m.If(moves):
             m.d.sync += fresh.eq(beat.last)
-        m.d.sync += Cover(reader.o.valid & pieces.o.valid & ~self.go, "features wait")
+        with m.If(moves & passes):
+            m.d.sync += number.eq(Mux(ends, 0, number + 1))
+        m.d.sync += [
+            Cover(reader.o.valid & pieces.o.valid & ~self.go, "features wait"),
+            Cover(comes & passes & ~passing.i.ready, "a combined row waits"),
+        ]

@@ -6,6 +6,7 @@ from typing import Any
 
 import cocotb
 import pytest
+from amaranth.hdl import Shape
 
 from contracts import Error
 from hw.community.factories import feature_reader
@@ -48,6 +49,7 @@ class Combiners:
         self.stall = [0.0] * self.combiners
         self.forget()
         bench.take("o", self._take)
+        bench.take("combined", self._pass)
         cocotb.start_soon(self._look_up())
         cocotb.start_soon(self._combine())
 
@@ -56,36 +58,46 @@ class Combiners:
         self.memory.forget()
         #: Vertices that have not begun, each with its rows, in order.
         self.rows: deque[Rows] = deque()
-        #: Of each combiner: the rows of the vertex that it gets, beats in its queue, all it got.
-        self.begun: list[Rows] = [[] for _ in range(self.combiners)]
+        #: Of each combiner, and of what passes by: the rows of the vertex that it gets, beats in its queue, all it got.
+        self.begun: list[Rows] = [[] for _ in range(self.combiners + 1)]
         self.level = [0] * self.combiners
-        self.got: list[list[int]] = [[] for _ in range(self.combiners)]
+        self.got: list[list[int]] = [[] for _ in range(self.combiners + 1)]
         self.wrong.clear()
         self.told.clear()
 
     def configure(self, **settings: int) -> None:
         """Change where features are; a new table comes with it."""
-        names = ("features", "sparse", "words", "stride", "most", "first", "combined", "placed", "rooted")
-        # Own rows of layers that have none mean nothing.
-        other = {name: self.rng.getrandbits(self.address_width - 2) for name in ("own", "first_own", "vertices")}
+        names = ("features", "sparse", "words", "stride", "most", "first", "combined", "placed", "shifted", "rooted")
+        # Of layers without combined rows these mean nothing.
+        unused = ("rows", "row_words", "row_stride", "first_own", "vertices", "ahead")
+        shapes = FeatureSettings(self.address_width).members
+        other = {name: self.rng.getrandbits(Shape.cast(shapes[name]).width) for name in unused}
         self.settings = dict.fromkeys(names, 0) | other | settings
         self.dut.settings.value = codec(FeatureSettings(self.address_width)).pack(self.settings)
         self.table.clear()
 
     def anywhere(self, kind: str, words: int, most: int = 20) -> None:
-        """Lay rows of a `kind` somewhere, dense ones of so many `words`."""
+        """Lay rows of a `kind` somewhere, dense ones of so many `words`; some are combined in a "mixed" one."""
+        rng, mixed = self.rng, kind.startswith("mixed")
+        vertices = rng.choice((0, rng.randrange(_NUMBERS), _NUMBERS - 1))
+        placed = kind == "placed" or (kind in ("rooted", "mixed", "mixed sparse") and rng.getrandbits(1))
         self.configure(
-            features=self.rng.randrange(1 << self.address_width - 2),
-            first=self.rng.randrange(_NUMBERS),
-            stride=self.rng.randrange(1 << 17),
-            words=words,
+            features=rng.randrange(1 << self.address_width - 2),
+            first=rng.randrange(_NUMBERS),
+            stride=rng.randrange(1 << 17),
+            words=rng.randrange(40) if mixed else words,
             most=most,
-            sparse=kind == "sparse",
-            combined=kind in ("combined", "rooted") or (kind == "placed" and self.rng.getrandbits(1)),
-            placed=kind == "placed" or (kind == "rooted" and self.rng.getrandbits(1)),
+            sparse=kind in ("sparse", "mixed sparse"),
+            combined=kind in ("combined", "placed", "rooted") or mixed,
+            rows=rng.randrange(1 << self.address_width - 2),
+            row_words=min(words, (self.config.row_beats - 1) * self.beat_words),
+            row_stride=rng.randrange(1 << 17),
+            placed=placed,
+            shifted=placed and mixed,
             rooted=kind == "rooted",
-            first_own=self.rng.randrange(_NUMBERS),
-            vertices=self.rng.choice((0, self.rng.randrange(_NUMBERS), _NUMBERS - 1)),
+            first_own=rng.randrange(_NUMBERS),
+            vertices=vertices,
+            ahead=rng.choice((0, rng.randrange(vertices + 1))) if mixed else vertices,
         )
 
     def entry(self, number: int) -> dict[str, Any]:
@@ -112,12 +124,18 @@ class Combiners:
         """Return vertices; sparse rows of most of them are right, some empty, some next to each other."""
         vids: list[int] = []
         for _ in range(count):
-            vid = (vids[-1] + 1) % _NUMBERS if vids and self.rng.random() < 0.3 else self.rng.randrange(_NUMBERS)
+            vid = (vids[-1] + 1) % _NUMBERS if vids and self.rng.random() < 0.3 else self._any_vertex()
             most = self.settings["most"]
             if self.rng.random() < 0.95:
                 self.lay(vid, self.rng.choice((0, 1, most, self.rng.randrange(most + 1))))
             vids.append(vid)
         return vids
+
+    def _any_vertex(self) -> int:
+        """Return a vertex, near a limit at times."""
+        settings, rng = self.settings, self.rng
+        near = settings["first"] + rng.choice((0, settings["ahead"], settings["vertices"])) + rng.randrange(-2, 2)
+        return near % _NUMBERS if rng.random() < 0.4 else rng.randrange(_NUMBERS)
 
     def rows_of(self, wish: dict[str, int]) -> Rows:
         """Return the rows of a vertex: its own one first, if it has one."""
@@ -128,39 +146,41 @@ class Combiners:
     def row(self, wish: dict[str, int], root: int = 0) -> list[dict[str, Any]]:
         """Return the beats of a vertex's row; remember whether it has a wrong one."""
         settings, vid = self.settings, wish["vid"]
-        own = vid - settings["first"]
-        entry, following = self.entry(own), self.entry(own + 1)
+        own = (vid - settings["first"]) % _NUMBERS
+        summed = own < settings["vertices"]
+        combined = settings["combined"] and not (settings["ahead"] <= own < settings["vertices"])
+        entry = self.entry(own + (settings["shifted"] and not summed))
+        base, words = settings["features"], settings["words"]
+        if combined:
+            base, words = settings["rows"], settings["row_words"]
         if root:
-            at = settings["own"] + (own + settings["first_own"]) % _NUMBERS * settings["stride"] - settings["features"]
-            words = settings["words"]
+            base = settings["features"]
+            at = (own + settings["first_own"]) % _NUMBERS * settings["row_stride"]
+        elif combined:
+            at = entry["offset"] * GRANULE if settings["placed"] else vid * settings["row_stride"]
         elif settings["sparse"]:
-            at, words = entry["offset"], following["offset"] - entry["offset"]
+            at, words = entry["offset"], self.entry(own + 1)["offset"] - entry["offset"]
             if not 0 <= words <= settings["most"]:
                 self.wrong.append(vid)
                 words = 0
         else:
-            at = (vid if settings["combined"] else own % _NUMBERS) * settings["stride"]
-            at = entry["offset"] * GRANULE if settings["placed"] else at
-            words = settings["words"]
-        at = (at + settings["features"]) % (1 << self.address_width - 2)
+            at = own * settings["stride"]
+        at = (at + base) % (1 << self.address_width - 2)
         tag = {"beat": 0, **wish, "root": root, "scale": entry["destination"]}
-        same = {
-            "address": codec(self.config.tag).pack(tag),
-            "scale": {"mantissa": 1 << 15, "exponent": 0} if settings["combined"] else entry["source"],
-        }
         size = self.beat_words
         beats = []
-        for beat in range(at // size, -(-(at + words) // size) if words else at // size + 1):
+        for number, beat in enumerate(range(at // size, -(-(at + words) // size) if words else at // size + 1)):
             inside = [at <= beat * size + n < at + words for n in range(size)]
             value = {
                 "data": self.memory.beat(beat) if words else 0,
                 "mask": sum(3 << 2 * n for n in range(size) if inside[n]),
-                **same,
+                "address": codec(self.config.tag).pack(tag | {"beat": number * combined}),
+                "scale": entry["source"],
+                "combined": combined,
             }
             beats.append(value)
-        port = codec(self.config.pe.task_beat)
         ends = ({"first": int(n == 0), "last": int(n == len(beats) - 1)} for n in range(len(beats)))
-        return [port.unpack(port.pack({**beat, **end})) for beat, end in zip(beats, ends, strict=True)]
+        return [beat | end for beat, end in zip(beats, ends, strict=True)]
 
     def ask(self, vids: Sequence[int]) -> None:
         """Ask for the rows of these vertices."""
@@ -202,15 +222,10 @@ class Combiners:
 
     def _take(self, fed: dict[str, Any]) -> None:
         combiner, word = fed["combiner"], fed["beat"]
-        begun = self.begun[combiner]
-        if not begun:
-            assert word["first"]
-            # Vertices begin in the order in which they are asked for.
-            begun.extend(self.rows.popleft())
-            self.got[combiner].append(codec(self.config.tag).unpack(word["address"])["vid"])
-        wanted = begun[0].pop(0)
-        if not begun[0]:
-            begun.pop(0)
+        wanted = self._next(combiner, word)
+        assert not wanted.pop("combined"), "a combined row needs no combiner"
+        port = codec(self.config.pe.task_beat)
+        wanted = port.unpack(port.pack(wanted))
         if not wanted["first"]:
             # The tag and the factor come with the first beat.
             word, wanted = ({**given, "address": 0, "scale": 0} for given in (word, wanted))
@@ -220,6 +235,32 @@ class Combiners:
         assert word == wanted, f"combiner {combiner} got {word}, expected {wanted}"
         self.level[combiner] += 1
         assert self.level[combiner] <= self.room, f"combiner {combiner} has no room"
+
+    def _pass(self, word: dict[str, Any]) -> None:
+        wanted = self._next(self.combiners, word)
+        assert wanted["combined"], "features are to be combined"
+        port, tags = codec(self.config.pe.row_beat), codec(self.config.tag)
+        last, data, address = wanted["last"], wanted["data"] * bool(wanted["mask"]), wanted["address"]
+        wanted = port.unpack(port.pack({"address": address, "data": data, "last": last}))
+        if not data:
+            word, wanted = ({**given, "data": []} for given in (word, wanted))
+        assert word == wanted, f"passed {word}, expected {wanted}, tag {tags.unpack(wanted['address'])}"
+
+    def _next(self, to: int, word: dict[str, Any]) -> dict[str, Any]:
+        """Return the beat that must come to `to`."""
+        begun = self.begun[to]
+        if not begun:
+            assert word.get("first", 1)
+            # Vertices of a combiner begin in the order in which they are asked for, and so do those that pass by.
+            passes = to == self.combiners
+            place = next(n for n, rows in enumerate(self.rows) if bool(rows[-1][0]["combined"]) == passes)
+            begun.extend(self.rows[place])
+            del self.rows[place]
+            self.got[to].append(codec(self.config.tag).unpack(word["address"])["vid"])
+        wanted = begun[0].pop(0)
+        if not begun[0]:
+            begun.pop(0)
+        return wanted
 
     def _tell(self, report: dict[str, int]) -> None:
         assert report["code"] == Error.OFFSET_ORDER
@@ -254,7 +295,7 @@ async def begin(dut: Any, **pace: Any) -> Combiners:
 
 
 @cocotb.test()
-@cocotb.parametrize(kind=["sparse", "dense", "combined", "placed", "rooted"], idle=[0.0, 0.5], stall=[0.0, 0.8])
+@cocotb.parametrize(kind=["sparse", "dense", "combined", "placed", "rooted", "mixed", "mixed sparse"], idle=[0.0, 0.5], stall=[0.0, 0.8])
 async def every_vertex_gets_its_rows(dut: Any, kind: str, idle: float, stall: float) -> None:
     """Wherever they lie, from a memory that is near or far and fails at times, whether combiners are fast or slow."""
     combiners = await begin(dut, idle=idle)
@@ -314,12 +355,13 @@ async def vertices_take_their_cycles(dut: Any, latency: int, kind: str) -> None:
     combiners.memory.latency = latency
     name = f"community.feature_reader.{combiners.combiners}.{combiners.config.data_width}.{latency}.{kind}"
     size = combiners.beat_words
-    for beats in (1, 2, 9):
+    for beats in (1, 2, 9) if kind != "placed" else (1, 2):
         words = 1 if beats == 1 else beats * size
-        placed = int(kind == "placed")
+        placed, stride = int(kind == "placed"), 16 * size
         combiners.configure(
-            words=words, most=words, stride=16 * size, sparse=int(kind == "sparse"), placed=placed, combined=placed
-        )
+            words=words, most=words, stride=stride, sparse=int(kind == "sparse"),
+            placed=placed, combined=placed, row_words=words, vertices=0, rows=0, row_stride=stride,
+        )  # fmt: skip
         # Backwards, so that nothing else leads to them.
         for n in range(100):
             if kind == "placed":
@@ -440,7 +482,7 @@ async def a_reset_leaves_nothing(dut: Any) -> None:
     combiners = await begin(dut)
     combiners.stall = [0.7] * combiners.combiners
     for cycles in (10, 40, 77, 150):
-        for kind in ("sparse", "rooted"):
+        for kind in ("sparse", "rooted", "mixed sparse"):
             combiners.anywhere(kind, 90, most=90)
             combiners.memory.latency = 7
             combiners.ask(combiners.vertices(40))
