@@ -390,6 +390,8 @@ class CommunityEngine(wiring.Component):
                 unit.start.eq(controller.start),
                 unit.replay.eq(again),
                 unit.close.eq(controller.finish),
+                unit.first.eq(controller.first),
+                unit.vertices.eq(self._summed(blocks)),
                 unit.first_partial.eq(controller.first_partial),
             ]
         for n, bus in enumerate(rows.o):
@@ -455,12 +457,8 @@ class CommunityEngine(wiring.Component):
         ]
 
     def _finish_rows(self, m: Module, blocks: _Blocks) -> None:
-        """Share the row finishers among all that sum rows up, and drop rows of vertices that are not summed.
-
-        These are other chiplets', which are hubs here, and source copies of a double cover.
-        """
-        controller, config, summed = blocks.controller, self.config.community, self._summed(blocks)
-        bits = config.vid_bits
+        """Share the row finishers among all that sum rows up."""
+        config = self.config.community
         # Sums of nodes have fewer bits than those of hubs.
         ends = [stream.Signature(config.finish_chunk).create(path=(f"end_{n}",)) for n in range(len(blocks.sums))]
         for block, end in zip(blocks.sums, ends, strict=True):
@@ -473,11 +471,10 @@ class CommunityEngine(wiring.Component):
             # Hub units first: they have most of their rows at the same time.
             streams = ends[n :: self.config.finishers]
             chunks, chunk, _ = merge(m, f"finish_{n}", streams, config.finish_chunk, whole=True)
-            drops = (chunk.vid - controller.first[:bits])[: bits + 1] >= summed
             m.d.comb += [
                 finisher.i.payload.eq(chunk),
-                finisher.i.valid.eq(chunks.valid & ~drops),
-                chunks.ready.eq(finisher.i.ready | drops),
+                finisher.i.valid.eq(chunks.valid),
+                chunks.ready.eq(finisher.i.ready),
             ]
             connect(m, finisher.o, result)
 

@@ -56,6 +56,8 @@ class HubUnit(wiring.Component):
         With `start`: the records are those of the layer before, so each hub is asked for as often.
     close : In(1)
         No more requests follow: send each hub's sum after its last partial sum.
+    first, vertices : In
+        Vertices that are summed. A hub that is none of them, as of a halo, has a row, but is not sent.
     first_partial : In(32)
         VID of the first partial sum's low half, behind all vertices; from there on low and high halves alternate.
     asking : Out(1)
@@ -106,7 +108,9 @@ class HubUnit(wiring.Component):
             {"hub": self.hubs.row_bits, **{n: config.wish.members[n] for n in ("pe", "slot", "alone")}}
         )
         self._waiting, self._taken = Queue(wait, _SERVED), Signal(wait, reset_less=True)
-        self._new, self._puts, self._circulates = Signal(), Signal(), Signal()
+        #: A hub gets a slot, and its sum is wanted.
+        self._new, self._summed = Signal(), Signal()
+        self._puts, self._circulates = Signal(), Signal()
         self._looking, self._serving, self._adding = Signal(), Signal(), Signal()
         self._newest = Signal(self.hubs.row_bits)
         super().__init__(
@@ -115,6 +119,8 @@ class HubUnit(wiring.Component):
                 "start": In(1),
                 "replay": In(1),
                 "close": In(1),
+                "first": In(config.vid_bits),
+                "vertices": In(config.vid_bits + 1),
                 "first_partial": In(32),
                 "asking": Out(1),
                 "busy": Out(1),
@@ -191,6 +197,7 @@ class HubUnit(wiring.Component):
             slot.eq(Mux(again, newest, Mux(known | kept, read.data.slot, Mux(full, last_slot, count)))),
             settles.eq(looks & (room | nobody) & (wanted.i.ready | known | (full & ~kept))),
             new.eq(settles & ~known & (kept | ~full)),
+            self._summed.eq((wish.vid - self.first)[: config.vid_bits + 1] < self.vertices),
             puts.eq(settles & ~nobody),
             asks.ready.eq((~looks | settles) & ~self._clearing),
             read.en.eq(asks.ready),
@@ -357,12 +364,13 @@ class HubUnit(wiring.Component):
             m.d.sync += [held.eq(self.partial.valid), partial.eq(self.partial.payload)]
 
     def _send_sums(self, m: Module, asked: Any) -> None:
-        """Look at all hubs in turn: complete ones leave, the others circulate until they are complete.
+        """Look at all summed hubs in turn: complete ones leave, the others circulate until they are complete.
 
         A prefetched hub may have no request, and its row may still be outstanding. Additions of the layer before are
         forgotten when the row comes.
         """
-        sums, new = self._sums, self._new
+        sums, new = self._sums, Signal()
+        m.d.comb += new.eq(self._new & self._summed)
         m.submodules.unfinished = unfinished = ResetInserter(self.start)(Queue(self.hubs.row_bits, self.hubs.width))
         there = registered_read(m, self._there, "sum_there")
         finishing, closed, checks, checked = Signal(), Signal(), Signal(), Signal(self.hubs.row_bits)
@@ -384,7 +392,7 @@ class HubUnit(wiring.Component):
         ]
         with m.If(moves):
             m.d.sync += [checks.eq(finishing & unfinished.o.valid), checked.eq(unfinished.o.payload)]
-        with m.If(new):
+        with m.If(self._new):
             m.d.sync += self._known.eq(0)
         with m.If(self.start):
             m.d.sync += [finishing.eq(self._again), closed.eq(0), checks.eq(0)]

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from amaranth.hdl import Cat, Cover, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Cover, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -26,6 +26,8 @@ class RowSender(wiring.Component):
     ----------
     settings : In
         ``config.settings``, constant while there are records.
+    first, vertices : In
+        Vertices that are summed: rows of others, as of a halo, leave no word.
     vertex : stream of ``config.request``, always ready
     scale : stream of `kept_scale`, always ready
     own : stream of `own_chunk`, always ready
@@ -49,6 +51,8 @@ class RowSender(wiring.Component):
         super().__init__(
             {
                 "settings": In(config.settings),
+                "first": In(config.vid_bits),
+                "vertices": In(config.vid_bits + 1),
                 "vertex": In(stream.Signature(config.request, always_ready=True)),
                 "scale": In(stream.Signature(kept_scale(config), always_ready=True)),
                 "own": In(stream.Signature(own_chunk(config), always_ready=True)),
@@ -72,7 +76,8 @@ class RowSender(wiring.Component):
         address, last, record_end, moves = Signal.like(self.sums.address), Signal(), Signal(), Signal()
         offered, is_node, ends, retires = Signal(), Signal(), Signal(), Signal()
         offered_chunk, offered_address = Signal.like(chunk), Signal.like(address)
-        taken = Mux(is_node, self.finish.ready, self.partial.ready)
+        wanted = self._keep_wanted(m, moves, slot)
+        taken = Mux(is_node, self.finish.ready, self.partial.ready) | ~wanted
         m.d.comb += [
             slot.eq(record.base + row),
             address.eq(Cat(chunk, slot)),
@@ -103,7 +108,7 @@ class RowSender(wiring.Component):
         vid, scale, own = keep_ends(m, self, moves, slot, address)
         finish, partial = self.finish.payload, self.partial.payload
         m.d.comb += [
-            self.finish.valid.eq(offered & is_node),
+            self.finish.valid.eq(offered & is_node & wanted),
             finish.vid.eq(vid),
             finish.chunk.eq(offered_chunk),
             *(to.eq(sum_) for to, sum_ in zip(finish.sums, self.sums.data, strict=True)),
@@ -111,7 +116,7 @@ class RowSender(wiring.Component):
             finish.mantissa.eq(scale.mantissa),
             finish.exponent.eq(scale.exponent),
             finish.last.eq(ends),
-            self.partial.valid.eq(offered & ~is_node),
+            self.partial.valid.eq(offered & ~is_node & wanted),
             partial.vid.eq(vid),
             partial.chunk.eq(offered_chunk),
             *(to.eq(sum_) for to, sum_ in zip(partial.data, self.sums.data, strict=True)),
@@ -120,8 +125,25 @@ class RowSender(wiring.Component):
         m.d.sync += [
             Cover(self.finish.valid & ~self.finish.ready, "a node's row waits"),
             Cover(self.partial.valid & ~self.partial.ready, "a partial sum waits"),
+            Cover(offered & ~wanted, "a row that nobody wants"),
         ]
         return m
+
+    def _keep_wanted(self, m: Module, enable: Value, slot: Value) -> Value:
+        """Keep for each slot whether its vertex is summed, and read it like the rest of its data."""
+        vertex, bits = self.vertex, self.config.vid_bits
+        m.submodules.wanted = wanted = Memory(
+            shape=unsigned(1), depth=self.config.slots, init=[], attrs=dict(NO_BYPASS)
+        )
+        write, read = wanted.write_port(), registered_read(m, wanted, "wanted_row")
+        m.d.comb += [
+            write.en.eq(vertex.valid),
+            write.addr.eq(vertex.payload.slot),
+            write.data.eq((vertex.payload.vid - self.first)[: bits + 1] < self.vertices),
+            read.addr.eq(slot),
+            read.en.eq(enable),
+        ]
+        return read.data
 
 
 def keep_ends(m: Module, block: Any, enable: Value, slot: Value, place: Value) -> tuple[Signal, Signal, Signal]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import cocotb
@@ -32,6 +32,9 @@ def hub_unit(*, ways: int, **sizes: Any) -> Finished:
 def wrapped(value: int) -> int:
     """Return a sum of 32 bits."""
     return (value + (1 << 31)) % (1 << 32) - (1 << 31)
+
+
+_VIDS = 1 << 32
 
 
 @dataclass
@@ -63,6 +66,8 @@ class Layer:
     scales: dict[int, dict[str, int]]
     sums: dict[int, list[int]]
     own: dict[int, list[list[int]]]
+    first: int
+    vertices: int
 
     @classmethod
     def of(cls, design: HubUnit, rng: random.Random, hubs: int, f_out: int, **settings: int) -> Layer:
@@ -107,7 +112,13 @@ class Layer:
             },
             {vid: [0] * f_out for vid in vids},
             {vid: beats() for vid in vids},
+            0,
+            _VIDS,
         )
+
+    def summed(self, vids: list[int]) -> list[int]:
+        """Return those of the hubs whose sums are wanted."""
+        return [vid for vid in vids if 0 <= vid - self.first < self.vertices]
 
     @property
     def f_out(self) -> int:
@@ -210,6 +221,7 @@ class Around:
         self.layer, bench, dut = layer, self.bench, self.bench.dut
         dut.settings.value = Codec(self.design.config.settings).pack(layer.settings)
         dut.first_partial.value = layer.first_partial
+        dut.first.value, dut.vertices.value = layer.first, layer.vertices
         self.replay = replay
         dut.replay.value = int(replay)
         await bench.pulse(dut.start, then=1)
@@ -338,22 +350,22 @@ class Around:
         complete = self.idle() and not self.owed and not self.replay
         await bench.pulse(bench.dut.close, then=1)
         waited = 0
-        while self.owed or not self.idle() or self.ended != len(self.wanted):
+        while self.owed or not self.idle() or self.ended != len(self.layer.summed(self.wanted)):
             if self.owed and rng.getrandbits(1):
                 self.add(*self.owed.pop(rng.randrange(len(self.owed))))
             await bench.cycles(1)
             waited += 1
-            assert waited < 20_000, f"{self.ended} hubs of {len(self.wanted)} have ended"
+            assert waited < 20_000, f"{self.ended} hubs of {len(self.layer.summed(self.wanted))} have ended"
         await rest(bench)
         assert self.results == self.expected()
         # Those that are complete leave in the order in which they got their slots.
-        assert not complete or list(self.results) == self.wanted
+        assert not complete or list(self.results) == self.layer.summed(self.wanted)
 
     def expected(self) -> dict[int, list[int]]:
-        """Return the results of all hubs that were wanted, whole beats, with zeros behind their end."""
+        """Return the results of all summed hubs that were wanted, whole beats, with zeros behind their end."""
         elements = self.design.config.pe.elements
         padding = [0] * (-self.layer.f_out % elements)
-        return {vid: row + padding for vid, row in self.layer.results(self.wanted).items()}
+        return {vid: row + padding for vid, row in self.layer.results(self.layer.summed(self.wanted)).items()}
 
 
 async def rest(bench: Bench) -> None:
@@ -375,7 +387,8 @@ async def begin(dut: Any, *, late: int = 0, owing: float = 0.0, **pace: Any) -> 
     """Start the bench; `late` and `owing` are how the PEs in `Around` behave."""
     finished = hub_unit(**parameters())
     design = finished.block
-    dut.start.value = dut.close.value = dut.replay.value = dut.first_partial.value = dut.settings.value = 0
+    dut.start.value = dut.close.value = dut.replay.value = dut.settings.value = 0
+    dut.first_partial.value, dut.first.value, dut.vertices.value = 0, 0, _VIDS
     bench = await start(dut, finished, **pace)
     around = Around(bench, design, late, owing)
     await bench.cycles(2)
@@ -415,7 +428,9 @@ async def ask_all(around: Around, layer: Layer, *, settle: bool = True) -> None:
 
 async def some_layer(around: Around) -> None:
     """Do a layer of random hubs, all asked for, from its beginning to its end."""
-    layer = random_layer(around.bench, around.design)
+    layer, rng = random_layer(around.bench, around.design), around.bench.random
+    if rng.getrandbits(1):
+        layer = replace(layer, first=rng.choice([*layer.rows, 0]), vertices=rng.randrange(_VIDS))
     await around.begin(layer)
     await ask_all(around, layer, settle=bool(around.bench.random.getrandbits(1)))
     await around.finish()

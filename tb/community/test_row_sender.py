@@ -1,6 +1,6 @@
 """Row sender: rows of nodes and hubs, of every length, in order, whole, in exact cycles; slots freed as they leave."""
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from itertools import accumulate
 from typing import Any
 
@@ -18,6 +18,7 @@ SIZES: tuple[dict[str, Any], ...] = (
     {"lanes": 4, "width": 8, "columns": 16, "max_out": 6, "weight_rows": 16, "data_width": 64},
     {"lanes": 8, "width": 32, "columns": 64, "max_out": 35, "weight_rows": 64},
 )
+_VIDS = 1 << 32
 MORE: tuple[dict[str, Any], ...] = (
     {**SIZES[0], "partials": True},
     {**SIZES[1], "lanes": 2, "data_width": 128},
@@ -44,16 +45,23 @@ class Rows:
         self.bench, self.config = bench, config
         self.base = bench.random.randrange(config.slots)
         self.chunks = 0
-        #: Words that every row to come leads to, and rows of every record.
+        #: Words that every row to come leads to, none if nobody wants it, and rows of every record.
         self.words: list[int] = []
         self.records: list[int] = []
         self.freed = self.came = 0
         self.watcher = cocotb.start_soon(self._watch())
 
-    async def set(self, chunks: int) -> None:
-        """Have rows of so many chunks."""
+    def _vid(self) -> int:
+        return self.bench.random.randrange(_VIDS)
+
+    async def set(self, chunks: int, *, every: bool = False) -> None:
+        """Have rows of so many chunks; `every` one is wanted, or some are."""
         self.chunks = chunks
         self.bench.dut.settings.value = settings_of(self.config, self.bench.random, last_chunk=chunks - 1)
+        self.first, self.vertices = self.bench.random.choice(((0, _VIDS), (self._vid(), self._vid())))
+        if every:
+            self.first, self.vertices = 0, _VIDS
+        self.bench.dut.first.value, self.bench.dut.vertices.value = self.first, self.vertices
         await self.bench.drain(quiet=0)
 
     async def send(self, nodes: int, hubs: int) -> None:
@@ -61,7 +69,8 @@ class Rows:
         bench, config, rng = self.bench, self.config, self.bench.random
         lanes, low = config.lanes, -(1 << config.sum_bits - 1)
         for row in range(nodes + hubs):
-            place, vid = (self.base + row) % config.slots, rng.getrandbits(32)
+            place, vid = (self.base + row) % config.slots, (self.first + rng.choice((-1, 0, self._vid()))) % _VIDS
+            wanted = 0 <= vid - self.first < self.vertices
             scale = {name: rng.getrandbits(bits) for name, bits in (("mantissa", 16), ("exponent", 5))}
             bench.drive("vertex", [{"vid": vid, "slot": place}])
             if row < nodes:
@@ -74,10 +83,11 @@ class Rows:
                 bench.drive("fill", [{"address": at, "data": sums}])
                 if row < nodes:
                     bench.drive("own", [{"slot": at, "data": own}])
+                if wanted and row < nodes:
                     bench.expect("finish", [{**head, **scale, "sums": sums, "own": own}])
-                else:
+                elif wanted:
                     bench.expect("partial", [{**head, "data": sums}])
-            self.words.append(self.chunks)
+            self.words.append(self.chunks * wanted)
         sources = ("vertex", "scale", "own", "fill")
         await bench.until(lambda: not any(bench.drivers[name].busy_words for name in sources))
         bench.drive("i", [{"base": self.base, "rows": nodes + hubs, "nodes": nodes, "single": rng.getrandbits(1)}])
@@ -102,7 +112,10 @@ class Rows:
                 assert not int(dut.retired.value)
             # A row is freed with its last word, not before and not later.
             came = sum(self.bench.received(name) for name in ("finish", "partial")) - before
-            assert freed <= bisect_right(list(accumulate(self.words)), came) <= self.freed
+            ends = list(accumulate(self.words))
+            # Those without words are freed some time before the next word comes.
+            assert freed <= bisect_right(ends, came)
+            assert not came or bisect_left(ends, came) < self.freed or came not in ends
             freed = self.freed
             if self.records and not self.bench.drivers["i"].busy_words:
                 assert int(dut.busy.value), "not busy with words to come"
@@ -150,7 +163,7 @@ async def a_chunk_leaves_every_cycle(dut: Any) -> None:
     rows = await begin(dut)
     config = rows.config
     for chunks in (1, config.chunks):
-        await rows.set(chunks)
+        await rows.set(chunks, every=True)
         for nodes, hubs in ((1, 0), (0, 1), (config.width, 0), (0, config.width), (3, 4), (1, 2)):
             await rows.send(nodes, hubs)
             began = rows.bench.cycle
@@ -163,7 +176,7 @@ async def nothing_is_freed_before_it_is_taken(dut: Any) -> None:
     rows = await begin(dut)
     config = rows.config
     for way, nodes in (("finish", config.width), ("partial", 0)):
-        await rows.set(config.chunks)
+        await rows.set(config.chunks, every=True)
         before = rows.freed
         rows.bench.pace(stall={way: 1.0})
         await rows.send(nodes, config.width - nodes)
