@@ -249,8 +249,8 @@ COMMANDS: dict[Opcode, Layout] = {
             _line("features", "dense rows or sparse entries of the vertices that are combined; if rooted, own rows"),
             _line(
                 "feature_offsets",
-                "first entry of every vertex, if sparse; if there are `positions`, the place of each instead that has a "
-                "combined row, those of other vertices behind one word more if some are combined",
+                "first entry of every vertex, if sparse; if there are `positions`, instead the place of each that has "
+                "a combined row, those of other vertices one word further on if some vertices are combined",
             ),
             _line("scales_source", "s_src"),
             _line("scales_destination", "s_dst"),
@@ -259,19 +259,23 @@ COMMANDS: dict[Opcode, Layout] = {
             _u(
                 "combined",
                 1,
-                "1: the first `ahead` vertices and all that are not among the `vertices` have combined rows; if that is "
-                "all, more vertices may have been located than are summed",
+                "1: the first `ahead` vertices and all that are not among the `vertices` have combined rows; if those "
+                "are all, more vertices may have been located than are summed",
             ),
             _u("read_inside", 1, "1: features are dense rows in the row memory, from this line of it on"),
             _u("write_inside", 1, "1: results go to the row memory, from this line of it on"),
             *_COLUMNS,
-            _u("rooted", 1, "1: vertices have own rows, the first one `first_row`, with self_weight * 2^(exponent of s_dst)"),
+            _u(
+                "rooted",
+                1,
+                "1: vertices have own rows, the first one `first_row`, with self_weight * 2^(exponent of s_dst)",
+            ),
             _u("window", 3, "without `pairs`, columns of a window, less one; 0: nothing is shared"),
             _u("first_partial", 32, "VID of the first partial sum's low halves; its high halves have the next VID"),
             _u(
                 "positions",
                 24,
-                "0, or so many vertices of which combined rows lie at places, in granules from `rows`, not at their VIDs'",
+                "0, or so many vertices whose combined rows lie at places, in granules from `rows`, not at their VIDs'",
             ),
             _u("first_row", 32, "row of the first vertex's result"),
             _u("ahead", 23, "so many of the vertices were combined before"),

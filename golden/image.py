@@ -24,4 +24,4 @@ def build_image(problem: Problem, weight_room: WeightRoom | None = None) -> Imag
         If it would be larger than 2^32 lines.
     """
     owned = by_topology(problem, lambda each: Owned.whole(each.graph))
-    return chiplet_image(problem, owned, [range(problem.graph.nodes)], weight_room=weight_room)
+    return chiplet_image(problem, owned, lambda count: [range(count)], weight_room=weight_room)

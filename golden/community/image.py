@@ -1,12 +1,12 @@
 """Images for chiplets with community PEs: one alone, or one of a ring.
 
-Alone, every layer is LOCATE, LOAD_WEIGHTS and PROCESS, which also combines. On a ring, other chiplets need
-combined rows before the aggregation: COMBINE first, then the commands of the ring unit, then PROCESS of combined rows.
-LOCATE runs in parallel. Graphs beyond the chip's capacity use the same commands: vertices are combined in blocks, then
-tiles are located and processed one after another (`golden.community.tiles`).
+Alone, every layer is LOCATE, LOAD_WEIGHTS and PROCESS, which also combines. On a ring, other chiplets need some
+combined rows before the aggregation: COMBINE of those first, then the commands of the ring unit, then PROCESS, which
+combines the others. LOCATE runs in parallel. Graphs beyond the chip's capacity use the same commands: all vertices are
+combined in blocks, then tiles are located and processed one after another (`golden.community.tiles`).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -71,9 +71,14 @@ def positions_of(image: Image) -> list[Positions | None]:
             found.append(None)
             continue
         first = operands["feature_offsets"] * LINE_BYTES
-        places = np.frombuffer(image.data, dtype="<u4", count=operands["positions"], offset=first)
-        vids = places.astype(np.int64) // (row_bytes(operands["f_out"]) // ROW_BYTES)
-        found.append(Positions(vids, operands["vertices"], location["vertices"]))
+        vertices, shifted = operands["vertices"], operands["ahead"] < operands["vertices"]
+        table = np.frombuffer(image.data, dtype="<u4", count=operands["positions"] + shifted, offset=first)
+        vids = table.astype(np.int64) // (row_bytes(operands["f_out"]) // ROW_BYTES)
+        if shifted:
+            # Vertices that are combined have features there; then all of them are the chiplet's own.
+            own = image.header["first_vertex"] + np.arange(vertices)
+            vids = np.concatenate([own, vids[vertices + 1 :]])
+        found.append(Positions(vids, vertices, location["vertices"]))
     return found
 
 
@@ -125,12 +130,14 @@ def build_community_images(
             build_community_image(problem, schedule, limits, scheme, room=room, names=names, weight_room=weight_room)
         ]
     shares = shared_out(problem, placement)
-    return [_image(problem, own, parts_of(own[0].count, part), search, room, names, weight_room) for own in shares]
+    return [
+        _image(problem, own, lambda count: parts_of(count, part), search, room, names, weight_room) for own in shares
+    ]
 
 
 def _image(
-    problem: Problem, owned: list[Owned], parts: list[range], search: Search, room: Room | None, names: IntArray | None,
-    weight_room: WeightRoom | None, **how: Any,
+    problem: Problem, owned: list[Owned], parts: Callable[[int], list[range]], search: Search, room: Room | None,
+    names: IntArray | None, weight_room: WeightRoom | None, **how: Any,
 ) -> Image:  # fmt: skip
     """Return the image of a chiplet, in tiles if its vertices do not fit or edges between them have no reverse."""
     graph = problem.graph
@@ -142,7 +149,10 @@ def _image(
         return chiplet_image(problem, owned, parts, search=search, weight_room=weight_room, **how)
     # No part has more vertices than the node table.
     step = room.block if room else max(1, owned[0].count)
-    pieces = [part[first : first + step] for part in parts for first in range(0, max(1, len(part)), step)]
+
+    def pieces(count: int) -> list[range]:
+        return [part[first : first + step] for part in parts(count) for first in range(0, max(1, len(part)), step)]
+
     tiles = {own: parted(each, *how_located) for own, each in subgraphs.items()}
     return chiplet_image(problem, owned, pieces, search=search, tiles=tiles, weight_room=weight_room)
 
@@ -206,5 +216,6 @@ def build_community_image(
         vertex with its neighbours does not fit into `room`.
     """
     search, owned = _search(schedule, limits, scheme), by_topology(problem, lambda each: Owned.whole(each.graph))
-    parts, lines = [range(problem.graph.nodes)], 0 if in_stages else row_lines
-    return _image(problem, owned, parts, search, room, names, weight_room, in_stages=in_stages, row_lines=lines)
+    lines = 0 if in_stages else row_lines
+    how: dict[str, Any] = {"in_stages": in_stages, "row_lines": lines}
+    return _image(problem, owned, lambda count: [range(count)], search, room, names, weight_room, **how)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,13 +18,14 @@ from golden.image_format import Image, row_bytes, scale_words
 from golden.model.layer import Int16Array
 from golden.model.network import Problem, QuantisedModel
 from golden.model.topology import Topology
-from golden.program.features import place_sparse
+from golden.program.features import offsets_of, place_sparse
 from golden.program.layer import (
     Block,
     End,
     Exchange,
     LayerPlan,
     Part,
+    Rest,
     Root,
     Search,
     Shared,
@@ -54,6 +55,8 @@ class Travel:
         VIDs with a partial sum, words that say where it starts and ends, edges into them that the chiplet executes.
     in_order
         The filters match in order (R7).
+    ahead
+        So many of the own vertices, the first ones, hold all those whose rows others or partial sums need.
     """
 
     departures: IntArray
@@ -63,6 +66,7 @@ class Travel:
     offsets: IntArray
     sources: IntArray
     in_order: bool
+    ahead: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,12 +137,17 @@ def by_topology(problem: Problem, make: Callable[[Topology], _T]) -> list[_T]:
 
 @dataclass(frozen=True, eq=False)
 class _Placed:
-    """A topology in memory: factors, what AGGREGATE or PROCESS sum by the distance of rows, the ring's data."""
+    """A topology in memory: factors, what AGGREGATE or PROCESS sum, the ring's data.
+
+    The sums depend on the outputs of a layer and on what PROCESS combines. `ahead`: own vertices
+    that must be combined before, if PROCESS can combine the others.
+    """
 
     owned: Owned
     source: Section
     own: Section | None
-    sums: Callable[[int], Sequence[Sums]]
+    sums: Callable[[int, Rest | None], Sequence[Sums]]
+    ahead: int
     whole: Sums
     departures: Section | None
     exchange: Exchange | None = None
@@ -147,7 +156,7 @@ class _Placed:
 def chiplet_image(
     problem: Problem,
     owned: Sequence[Owned],
-    parts: Sequence[range],
+    parts: Callable[[int], Sequence[range]],
     *,
     search: Search | None = None,
     in_stages: bool = True,
@@ -162,11 +171,13 @@ def chiplet_image(
     problem, owned
         Network and graph, and the chiplet's part of every layer's topology, the same vertices of each.
     parts
-        Own vertices, counted from 0, that are combined with one command each; they begin at multiples of `PART_ROWS`.
+        Cuts so many own vertices, counted from 0, into those that are combined with one command each; they begin at
+        multiples of `PART_ROWS`.
     search
         With community PEs; None: with gather PEs.
     in_stages
-        All rows are combined before any are summed.
+        Rows are combined before any are summed: all, or with community PEs on a ring, where a chiplet's vertices fit at
+        once, those that others need.
     tiles
         Tiles of each part of a topology that are summed one after another; None: all vertices at once.
     row_lines
@@ -192,12 +203,24 @@ def chiplet_image(
 
     def place(own: Owned, topology: Topology) -> _Placed:
         cut, located, rooted = None if tiles is None else tiles[own], search is not None, topology in roots
+        begins = None
+        if problem.sparse and own is first:
+            begins = offsets_of(_own_features(problem, own)[own.travel.ahead if own.travel else 0 :], apart=located)
         return _topology(
-            p, topology, own, in_stages=in_stages, located=located, rooted=rooted, tiles=cut, distances=distances
-        )
+            p, topology, own, in_stages=in_stages, located=located, rooted=rooted, tiles=cut, distances=distances,
+            begins=begins,
+        )  # fmt: skip
 
     placed = {first: place(first, problem.topologies[0])}
-    given = _features(p, problem, first, parts, placed[first].source, blocks[0].rows, apart=search is not None)
+
+    def ahead(number: int) -> int:
+        """Return how many of the own vertices are combined before a layer's sums."""
+        whole = len(blocks[number].rows) > 1 or layers[number].root is not None
+        return first.count if whole else placed[owned[number]].ahead
+
+    given, rest = _features(
+        p, problem, first, parts, ahead(0), placed[first].source, blocks[0].rows, apart=search is not None
+    )
     placed[first] = _travelling(p, placed[first], problem.topologies[0], boundaries)
     for own, topology in zip(owned, problem.topologies, strict=True):
         if own not in placed:
@@ -216,7 +239,11 @@ def chiplet_image(
     for number, each in enumerate(layers):
         at, own = placed[owned[number]], owned[number]
         rows = blocks[number].rows
-        columns = [Block.place(p, number, each, block, rows, at.sums) for block in blocks[number].columns]
+
+        def sums(f_out: int, at: _Placed = at, rest: Rest | None = rest) -> Sequence[Sums]:
+            return at.sums(f_out, rest)
+
+        columns = [Block.place(p, number, each, block, rows, sums) for block in blocks[number].columns]
         last, distance = number == len(layers) - 1, row_bytes(each.f_out)
         stay = None
         if not last and number not in model.ends and (in_stages or not stages[number + 1]):
@@ -226,7 +253,7 @@ def chiplet_image(
         p.spare += stay is not None
         plan = LayerPlan(
             number, columns, given, combined if stages[number] else None, results, digits,
-            inside=inside is not None, search=search,
+            rest=rest, inside=inside is not None, search=search,
             exchange=at.exchange, lists=at.exchange is not listed, ends=_ends(p, model, number, own.count),
             root=Root(own_rows, at.own, own.first) if each.root and own_rows and at.own else None,
         )  # fmt: skip
@@ -236,7 +263,9 @@ def chiplet_image(
             # The results are the next layer's dense features.
             source = placed[owned[number + 1]].source
             rows = blocks[number + 1].rows
-            given, inside = [_dense(results, part, own, source, distance, rows) for part in parts], stay
+            before, inside = ahead(number + 1), stay
+            given = [_dense(results, part, own, source, distance, rows) for part in parts(before)]
+            rest = Rest(before, results, 0, False, source) if before < own.count else None
     header = {"chiplet": first.chiplet, "chiplets": first.chiplets, "first_vertex": first.first, "owned": first.count}
     return p.image(problem, **header, edges=first.sources.size)
 
@@ -251,6 +280,7 @@ def _topology(
     rooted: bool,
     tiles: Sequence[Tile] | None,
     distances: Sequence[int],
+    begins: IntArray | None,
 ) -> _Placed:
     """Place a chiplet's part of a topology, without what the ring unit needs.
 
@@ -262,14 +292,19 @@ def _topology(
         A layer that sums it has own rows.
     distances
         Distances of combined rows, in bytes.
+    begins
+        Where sparse features begin that PROCESS combines.
     """
     travel, graph = owned.travel, topology.graph
+    ahead = owned.count
+    if located and travel and (tiles is None or (len(tiles) == 1 and tiles[0].located == tiles[0].vertices)):
+        ahead = travel.ahead
     # The locator takes whole rows.
     offsets = p.words(RegionKind.OFFSETS, owned.untiled if located else owned.offsets)
     edges = p.edges(owned.sources, _weights(topology, owned))
     departures = p.words(RegionKind.OUT_OFFSETS, travel.departures) if travel else None
     ours, theirs = owned.scales(topology.source), owned.scales(topology.destination)
-    cut = None if tiles is None else _tiles(p, graph.nodes, owned, tiles, theirs, distances)
+    cut = None if tiles is None else _tiles(p, graph.nodes, owned, tiles, theirs, distances, ahead, begins)
     if in_stages and not located:
         p.words(RegionKind.DEGREES, graph.degrees[owned.first : owned.end])
     source = destination = p.scales(RegionKind.SCALE_SOURCE, ours)
@@ -284,10 +319,10 @@ def _topology(
         tiles=1 if located else owned.chiplets, halves=owned.halves, weighted=topology.weighted,
     )  # fmt: skip
 
-    def summed(f_out: int) -> Sequence[Sums]:
-        return [whole] if cut is None else cut[row_bytes(f_out)]
+    def summed(f_out: int, rest: Rest | None) -> Sequence[Sums]:
+        return [whole] if cut is None else cut[row_bytes(f_out), None if rest is None else rest.sparse]
 
-    return _Placed(owned, source, own, summed, whole, departures)
+    return _Placed(owned, source, own, summed, ahead, whole, departures)
 
 
 def _weights(topology: Topology, owned: Owned) -> Int16Array | None:
@@ -343,31 +378,48 @@ def _dense(
     return Part(len(part), first, entries, scales, owned.first + part.start, pieces=pieces, digit_row=part.start)
 
 
+def _own_features(problem: Problem, owned: Owned) -> Any:
+    """Return the input features of the own vertices."""
+    return problem.features[owned.first : owned.end]
+
+
 def _features(
     p: Program,
     problem: Problem,
     owned: Owned,
-    parts: Sequence[range],
+    parts: Callable[[int], Sequence[range]],
+    ahead: int,
     source: Section,
     blocks: Sequence[range],
     *,
     apart: bool,
-) -> list[Part]:
-    """Place the input features of the own vertices; in blocks of columns, if there are several."""
-    features = problem.features[owned.first : owned.end]
+) -> tuple[list[Part], Rest | None]:
+    """Place the input features of the own vertices; in blocks of columns, if there are several.
+
+    Returns
+    -------
+    The parts that are combined before sums are made, of the first `ahead` vertices, and the rest, if there is one.
+    """
+    features = _own_features(problem, owned)
+    rest, cut = None, parts(ahead)
     if not problem.sparse:
-        p.spare += 2 * len(parts) - 1
+        p.spare += 2 * len(cut) - 1
         rows = p.rows(RegionKind.FEATURES, features)
-        return [_dense(rows, part, owned, source, rows.row_bytes, blocks) for part in parts]
+        if ahead < owned.count:
+            rest = Rest(ahead, rows, 0, False, source)
+        return [_dense(rows, part, owned, source, rows.row_bytes, blocks) for part in cut], rest
     given = []
-    for part in parts:
+    for part in cut:
         scales, pieces = Reference.row(source, part.start), []
         for block in blocks:
             chosen = features[part.start : part.stop, block.start : block.stop]
             entries, count, begins = place_sparse(p, chosen, apart=apart)
             pieces.append(Part(len(part), entries, count, scales, part.start, begins))
         given.append(replace(pieces[0], first_row=owned.first + part.start, pieces=pieces, digit_row=part.start))
-    return given
+    if ahead < owned.count:
+        entries, _, begins = place_sparse(p, features[ahead:], apart=apart, before=ahead)
+        rest = Rest(ahead, entries, begins, True, source)
+    return given, rest
 
 
 def _ends(p: Program, model: QuantisedModel, number: int, rows: int) -> list[End]:
@@ -401,26 +453,52 @@ def _travelling(p: Program, placed: _Placed, topology: Topology, boundaries: Sec
 
 
 def _tiles(
-    p: Program, vertices: int, owned: Owned, tiles: Sequence[Tile], scales: Scales, distances: Sequence[int]
-) -> dict[int, list[Sums]]:
-    """Place the tiles of a graph with so many vertices; return them by the distance of combined rows, in bytes."""
+    p: Program,
+    vertices: int,
+    owned: Owned,
+    tiles: Sequence[Tile],
+    scales: Scales,
+    distances: Sequence[int],
+    ahead: int,
+    begins: IntArray | None,
+) -> dict[tuple[int, bool | None], list[Sums]]:
+    """Place the tiles of a graph with so many vertices.
+
+    Returns
+    -------
+    The tiles by the distance of combined rows, in bytes, and by whether PROCESS combines sparse features or dense ones;
+    None if it combines nothing.
+    """
     size = (vertices + owned.halves) * distances[-1]
     if size > _PLACES:
         raise InputError("combined rows", f"have {size} bytes", f"at most {_PLACES} if they lie in tiles")
     words, arrays = scale_words(scales), list[npt.NDArray[np.integer]]()
+    kinds: list[bool | None] = [None]
+    if ahead < owned.count:
+        kinds += [False] if begins is None else [False, True]
     for tile in tiles:
-        arrays += [tile.rows * (distance // ROW_BYTES) for distance in distances]
+        for distance in distances:
+            places = tile.rows * (distance // ROW_BYTES)
+            arrays += [
+                places if kind is None else _table(places, tile, ahead, begins if kind else None) for kind in kinds
+            ]
         arrays += [tile.offsets, tile.edges, words[tile.first : tile.first + tile.vertices]]
     at = iter(p.arrays(RegionKind.TILES, arrays))
-    cut: dict[int, list[Sums]] = {distance: [] for distance in distances}
+    cut: dict[tuple[int, bool | None], list[Sums]] = {(each, kind): [] for each in distances for kind in kinds}
     for tile in tiles:
-        places = {distance: next(at) for distance in distances}
+        tables = {key: next(at) for key in cut}
         offsets, edges, ends = next(at), next(at), next(at)
-        for distance in distances:
-            cut[distance].append(
+        for key, table in tables.items():
+            cut[key].append(
                 Sums(
                     0, tile.vertices, offsets, edges, tile.edges.size, ends, tile.first_partial,
-                    places=places[distance], positions=tile.rows.size, first_row=tile.first, located=tile.located,
+                    places=table, positions=tile.rows.size, first_row=tile.first, located=tile.located,
                 )
             )  # fmt: skip
     return cut
+
+
+def _table(places: IntArray, tile: Tile, ahead: int, begins: IntArray | None) -> IntArray:
+    """Return what the node table has: places, but of vertices that PROCESS combines where sparse features begin."""
+    own = np.zeros(tile.vertices - ahead + 1, dtype=np.int64) if begins is None else begins
+    return np.concatenate([places[:ahead], own, places[tile.vertices :]])

@@ -8,16 +8,24 @@ from contracts import ROW_BYTES, SPARSE_ENTRY, RegionKind
 from golden.graph import IntArray
 from golden.program.program import Program, Section
 
-__all__ = ["place_sparse"]
+__all__ = ["offsets_of", "place_sparse"]
 
 
-def place_sparse(p: Program, features: Any, *, apart: bool = False) -> tuple[Section, int, Section]:
-    """Add sparse features; return their section, the number of entries and the section of the rows' offsets.
+def offsets_of(features: Any, *, apart: bool = False) -> IntArray:
+    """Return where each row of sparse features begins, and the end of the last.
 
     With `apart`, for readers that fetch each row separately, every row touches as few granules of 32 bytes as possible:
     zero entries at the end of a row, which cost no operation, move the next row into another granule.
     """
-    offsets = _begins_apart(features) if apart else np.asarray(features.indptr)
+    return _begins_apart(features) if apart else np.asarray(features.indptr, dtype=np.int64)
+
+
+def place_sparse(p: Program, features: Any, *, apart: bool = False, before: int = 0) -> tuple[Section, int, Section]:
+    """Add sparse features; return their section, the number of entries and the section of the rows' offsets.
+
+    `before`: so many rows, which are elsewhere, have offsets in front of these. `apart`: see :func:`offsets_of`.
+    """
+    offsets = offsets_of(features, apart=apart)
     entries = np.zeros(offsets[-1], dtype=SPARSE_ENTRY.dtype)
     pushed = np.repeat((offsets - features.indptr)[:-1], np.diff(features.indptr))
     at = np.arange(features.nnz) + pushed
@@ -25,7 +33,7 @@ def place_sparse(p: Program, features: Any, *, apart: bool = False) -> tuple[Sec
     kind, columns = RegionKind.FEATURES_SPARSE, features.shape[1]
     section = p.reserve(kind, 0, entries.nbytes, entries.size, columns, SPARSE_ENTRY.bytes)
     p.fill(section, entries.tobytes())
-    return section, entries.size, p.words(RegionKind.FEATURE_OFFSETS, offsets)
+    return section, entries.size, p.words(RegionKind.FEATURE_OFFSETS, np.pad(offsets, (before, 0)))
 
 
 def _begins_apart(features: Any) -> IntArray:

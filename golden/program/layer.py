@@ -27,6 +27,7 @@ __all__ = [
     "Exchange",
     "LayerPlan",
     "Part",
+    "Rest",
     "Search",
     "Shared",
     "Sums",
@@ -152,6 +153,20 @@ class Root:
 
 
 @dataclass(frozen=True)
+class Rest:
+    """Vertices that PROCESS combines, behind the first `ahead` ones: operands, those of all vertices' factors.
+
+    Their features are found by offsets, if these are sparse and combined rows have no places; else by their numbers.
+    """
+
+    ahead: int
+    features: Operand
+    feature_offsets: Operand
+    sparse: bool
+    scales_source: Operand
+
+
+@dataclass(frozen=True)
 class Columns:
     """Position of a block of columns in a row of results: operands."""
 
@@ -217,9 +232,11 @@ class LayerPlan:
     number, blocks
         Position in the network, and the blocks of columns that are computed one after another.
     parts
-        Parts to combine, one after another; a single part if PROCESS combines.
+        Parts to combine, one after another; a single part if PROCESS combines all.
     combined
-        Combined rows in memory; None: PROCESS combines.
+        Combined rows in memory; None: PROCESS combines all.
+    rest
+        Vertices that no part has and PROCESS combines, beside combined rows.
     digits
         Rows of digits in memory, if there are blocks of rows.
     results
@@ -240,6 +257,7 @@ class LayerPlan:
     combined: Section | None
     results: Section | int
     digits: Section | None = None
+    rest: Rest | None = None
     inside: bool = False
     search: Search | None = None
     exchange: Exchange | None = None
@@ -405,6 +423,12 @@ def process(p: Program, plan: LayerPlan, block: Block, search: Search, sums: Sum
         own |= {"rows": plan.combined, "combined": 1, "ahead": sums.vertices, "feature_offsets": sums.places}
         # Of the weights that were loaded last.
         own |= {"f_in": len(block.rows[-1]), "shift_source": 0}
+        if plan.rest:
+            rest = plan.rest
+            own |= {name: getattr(rest, name) for name in ("ahead", "features", "sparse", "scales_source")}
+            own |= {"shift_source": block.layer.shift_source}
+            if not sums.positions:
+                own |= {"feature_offsets": rest.feature_offsets}
     else:
         (part,) = plan.parts
         given.insert(0, part)

@@ -16,7 +16,7 @@ from golden.program.chiplet import Owned, Travel, by_topology, chiplet_image
 from golden.ring.placement import Placement
 from golden.ring.traffic import Plan, plan
 
-__all__ = ["PART", "build_images", "joined", "owned_of", "parts_of", "shared_out", "tiled_offsets"]
+__all__ = ["PART", "build_images", "joined", "owned_of", "parts_of", "shared_out", "tiled_offsets", "travelling_first"]
 
 #: Most parts of a chiplet's rows that are combined and sent in turn, and the fewest rows of one, below which a
 #: command costs more than it saves.
@@ -63,6 +63,32 @@ def tiled_offsets(rows: IntArray, tiles: IntArray, count: int, chiplets: int) ->
     return offsets
 
 
+def travelling_first(graph: Graph, placement: Placement) -> tuple[IntArray, Placement]:
+    """Give the vertices of each chiplet new numbers: first those whose rows others, or partial sums, need.
+
+    These are combined before any sums are made, the others beside them.
+
+    Returns
+    -------
+    position
+        int64 [nodes], new VID of each vertex; for `Graph.relabelled`.
+    placement
+        The same one, of the new VIDs.
+    """
+    wanted = plan(graph, placement)
+    leaves = np.zeros(graph.nodes, dtype=np.bool_)
+    leaves[_leaving(wanted)] = True
+    order = np.lexsort((~leaves, placement.owners(np.arange(graph.nodes))))
+    position = np.empty_like(order)
+    position[order] = np.arange(order.size)
+    return position, Placement.at(placement.boundaries, np.sort(position[placement.hubs]))
+
+
+def _leaving(wanted: Plan) -> IntArray:
+    """Return the vertices whose rows others gather, or partial sums of other chiplets' hubs."""
+    return np.union1d(np.flatnonzero(wanted.consumers.any(axis=1)), wanted.shared.source)
+
+
 def owned_of(graph: Graph, placement: Placement, wanted: Plan, *, in_order: bool = False) -> Iterator[Owned]:
     """Yield each chiplet's part of a graph, and its traffic on the ring.
 
@@ -76,12 +102,14 @@ def owned_of(graph: Graph, placement: Placement, wanted: Plan, *, in_order: bool
     # Vertices with a partial sum, in the order of the hub table.
     summed = np.flatnonzero(wanted.contributors.any(axis=1))
     homes = placement.owners(summed) | wanted.start[summed] << _START
+    leaving = _leaving(wanted)
     for chiplet in range(placement.chiplets):
         first, end = placement.range(chiplet)
         offsets, sources = _in_edges(placement, wanted, summed, first, end)
         elsewhere = int((sources < graph.nodes).sum())
         departures = _departures(placement, wanted, first, end)
-        travel = Travel(departures, elsewhere, summed, homes, *_shared(wanted, summed, first, end), in_order)
+        ahead = int(leaving[(leaving >= first) & (leaving < end)].max(initial=first - 1)) + 1 - first
+        travel = Travel(departures, elsewhere, summed, homes, *_shared(wanted, summed, first, end), in_order, ahead)
         yield Owned(first, end, offsets, sources, placement.boundaries, chiplet, travel)
 
 
@@ -155,7 +183,7 @@ def build_images(
     if placement.chiplets == 1:
         return [build_image(problem, weight_room)]
     shares = shared_out(problem, placement, by_source=by_source, in_order=in_order)
-    return [chiplet_image(problem, own, parts_of(own[0].count, part), weight_room=weight_room) for own in shares]
+    return [chiplet_image(problem, own, lambda count: parts_of(count, part), weight_room=weight_room) for own in shares]
 
 
 def shared_out(

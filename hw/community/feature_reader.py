@@ -216,9 +216,7 @@ class FeatureReader(wiring.Component):
                 Mux(passing & ~tag.root, settings.rows, settings.features)
                 + Mux(by_offset, entry.offset, Mux(settings.placed & passing & ~tag.root, place, at))
             ),
-            row.range.words.eq(
-                Mux(by_offset, Mux(wrong, 0, words), Mux(passing, settings.row_words, settings.words))
-            ),
+            row.range.words.eq(Mux(by_offset, Mux(wrong, 0, words), Mux(passing, settings.row_words, settings.words))),
             row.source.eq(entry.source),
             row.combined.eq(passing),
             row.tag.eq(tag),

@@ -29,7 +29,7 @@ from golden.program.chiplet import by_topology
 from golden.program.session import Session
 from golden.ring.by_communities import communities_apart
 from golden.ring.by_graphs import graphs_apart
-from golden.ring.image import build_images
+from golden.ring.image import build_images, travelling_first
 from golden.ring.placement import CHIPLETS_MAX, Placement
 from golden.ring.traffic import Traffic, traffic
 from hw.community.config import CommunityChipletConfig
@@ -193,14 +193,18 @@ def place(
         subgraph, room = Subgraph.whole(graph), room_of(config)
         if not subgraph.fits(room, search.schedule, search.limits):
             parts = min(CHIPLETS_MAX, len(list(cut(subgraph, room))))
-    if name == "tiles" or parts == 1:
-        return Placed("tiles", problem, np.arange(graph.nodes), Placement.ranges(graph.nodes, chiplets), search)
-    # Moves make words on a ring fewer, of which there are none with one chiplet.
-    position, placement = _apart(graph, parts, chiplets > 1)
-    if chiplets == 1:
-        placement = Placement.ranges(graph.nodes, 1)
-    moved = problem.relabelled(position)
-    return Placed(name, moved, position, placement, search)
+    position, placement = np.arange(graph.nodes), Placement.ranges(graph.nodes, chiplets)
+    if parts == 1:
+        name = "tiles"
+    if name != "tiles":
+        # Moves make words on a ring fewer, of which there are none with one chiplet.
+        position, apart = _apart(graph, parts, chiplets > 1)
+        placement = apart if chiplets > 1 else placement
+    if chiplets > 1 and config:
+        # Chiplets with community PEs combine what stays there beside their sums.
+        order, placement = travelling_first(graph.relabelled(position), placement)
+        position = order[position]
+    return Placed(name, problem.relabelled(position), position, placement, search)
 
 
 @lru_cache(maxsize=1)

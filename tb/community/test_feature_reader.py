@@ -295,7 +295,9 @@ async def begin(dut: Any, **pace: Any) -> Combiners:
 
 
 @cocotb.test()
-@cocotb.parametrize(kind=["sparse", "dense", "combined", "placed", "rooted", "mixed", "mixed sparse"], idle=[0.0, 0.5], stall=[0.0, 0.8])
+@cocotb.parametrize(
+    kind=["sparse", "dense", "combined", "placed", "rooted", "mixed", "mixed sparse"], idle=[0.0, 0.5], stall=[0.0, 0.8]
+)
 async def every_vertex_gets_its_rows(dut: Any, kind: str, idle: float, stall: float) -> None:
     """Wherever they lie, from a memory that is near or far and fails at times, whether combiners are fast or slow."""
     combiners = await begin(dut, idle=idle)

@@ -112,10 +112,10 @@ class Rows:
                 assert not int(dut.retired.value)
             # A row is freed with its last word, not before and not later.
             came = sum(self.bench.received(name) for name in ("finish", "partial")) - before
-            ends = list(accumulate(self.words))
+            last_words = list(accumulate(self.words))
             # Those without words are freed some time before the next word comes.
-            assert freed <= bisect_right(ends, came)
-            assert not came or bisect_left(ends, came) < self.freed or came not in ends
+            assert freed <= bisect_right(last_words, came)
+            assert not came or bisect_left(last_words, came) < self.freed or came not in last_words
             freed = self.freed
             if self.records and not self.bench.drivers["i"].busy_words:
                 assert int(dut.busy.value), "not busy with words to come"
