@@ -20,7 +20,7 @@ __all__ = ["PART", "build_images", "joined", "owned_of", "parts_of", "shared_out
 
 #: Most parts of a chiplet's rows that are combined and sent in turn, and the fewest rows of one, below which a
 #: command costs more than it saves.
-PARTS, PART = 4, 64
+PARTS, PART = 4, 512
 #: Bits of a hub's word where the start of its partial sum stands.
 _START = 8
 
