@@ -6,13 +6,17 @@ import random
 import numpy as np
 from scipy import sparse
 
+from contracts import PARTIAL_BITS, VALUE_BITS
 from golden.graph import Graph, IntArray
 from golden.locator.locator import Limits, locate
 from golden.locator.schedule import SLOW, Schedule
 from golden.ring.placement import Placement
+from golden.ring.traffic import traffic
 
-__all__ = ["communities_apart"]
+__all__ = ["communities_apart", "sums_pay"]
 
+#: Cycles of a REDUCE that do not depend on the links: of all, and of each hub.
+_REDUCE, _HUB = 300, 6
 #: Factor by which a chiplet's part may exceed the mean.
 _SLACK = 1.05
 #: Moves tried for each community and hub, and the mean cost accepted at the start, in words.
@@ -65,6 +69,31 @@ def communities_apart(
     position[order] = np.arange(order.size)
     boundaries = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=chiplets))])
     return position, Placement.at(boundaries, np.sort(position[hubs]))
+
+
+def sums_pay(graph: Graph, placement: Placement, elements: int, link_width: int) -> bool:
+    """Return whether partial sums of the hubs take the ring less time than rows of their neighbours.
+
+    Sums are fewer, but wider, and each chiplet handles one hub after another.
+
+    Parameters
+    ----------
+    graph, placement
+        The graph, and who owns its vertices.
+    elements
+        Of the widest row.
+    link_width
+        Bits of a flit.
+    """
+
+    def flits(bits: int) -> int:
+        return 1 - (-elements * bits // link_width)
+
+    summed, sent = traffic(graph, placement), traffic(graph, placement.without_hubs)
+    rows = flits(VALUE_BITS)
+    reduce = _REDUCE + _HUB * placement.hubs.size
+    with_sums = int((summed.features * rows + summed.partials * flits(PARTIAL_BITS)).max()) + reduce
+    return with_sums < int(sent.features.max()) * rows
 
 
 def _edges_to_hubs(graph: Graph, groups: list[IntArray], hubs: IntArray) -> sparse.csr_array:

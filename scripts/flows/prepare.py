@@ -143,6 +143,6 @@ def prepare(examined: Examined, stage: Callable[[str], None] = lambda name: None
     stage("quantisation")
     problem = quantise(network, graph, calibration=request.calibration, core=neural.core if neural else None)
     head = head_wanted(request, graph, network, sizes)
-    placed = place(problem, sizes.chiplets, request.placement, sizes.community, request.choice)
+    placed = place(problem, sizes.chiplets, request.placement, sizes.community, request.choice, sizes.ring)
     sizes = used(sizes, bool(problem.model.ends), head is not None, request.sampling is not None)
     return Prepared(sizes, graph, network, problem, head, placed)

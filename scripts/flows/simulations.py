@@ -27,13 +27,14 @@ from golden.model.network import LayerResult, Problem, predictions
 from golden.model.topology import Topology
 from golden.program.chiplet import by_topology
 from golden.program.session import Session
-from golden.ring.by_communities import communities_apart
+from golden.ring.by_communities import communities_apart, sums_pay
 from golden.ring.by_graphs import graphs_apart
 from golden.ring.image import build_images, travelling_first
 from golden.ring.placement import CHIPLETS_MAX, Placement
 from golden.ring.traffic import Traffic, traffic
 from hw.community.config import CommunityChipletConfig
 from hw.config import MachineConfig
+from hw.ring.formats import RingConfig
 from scripts.flows.location import Located, Search, limits_of, read_back, search_of, wrong_records
 from scripts.flows.progress import Steps, building, simulating
 from scripts.flows.schema import Aggregation, Communities, RingTraffic, Thresholds
@@ -162,6 +163,7 @@ def place(
     name: str = "tiles",
     config: CommunityChipletConfig | None = None,
     choice: Choice = ANY,
+    ring: RingConfig | None = None,
 ) -> Placed:
     """Share a graph out to chiplets; one has all of it, as it is if it fits. Small graphs of a batch stay whole.
 
@@ -176,6 +178,8 @@ def place(
         kept together in as many parts as there would be tiles otherwise.
     choice
         Of thresholds and sizes of communities.
+    ring
+        Links of chiplets with community PEs, on which partial sums of hubs travel only where that is faster.
 
     Raises
     ------
@@ -201,8 +205,12 @@ def place(
         position, apart = _apart(graph, parts, chiplets > 1)
         placement = apart if chiplets > 1 else placement
     if chiplets > 1 and config:
+        there = graph.relabelled(position)
+        widest = max(layer.f_out for layer in problem.model.layers)
+        if ring and not sums_pay(there, placement, min(widest, ring.max_out), ring.link_width):
+            placement = placement.without_hubs
         # Chiplets with community PEs combine what stays there beside their sums.
-        order, placement = travelling_first(graph.relabelled(position), placement)
+        order, placement = travelling_first(there, placement)
         position = order[position]
     return Placed(name, problem.relabelled(position), position, placement, search)
 
@@ -245,7 +253,7 @@ def simulate(
     InputError
         If a vertex with its neighbours is too large for the configuration.
     """
-    placed = placed or place(problem, sizes.chiplets, config=sizes.community)
+    placed = placed or place(problem, sizes.chiplets, config=sizes.community, ring=sizes.ring)
     images = images_of(sizes, placed, hidden=hidden)
     least = least_cycles(sizes, problem, exact)
     outcome, simulation = _built(sizes, _job(sizes, images), folder, steps, least=least)
