@@ -1,6 +1,10 @@
 """Needed list: the VIDs of other chiplets among a chiplet's sources, sorted, each once (R4, R6)."""
 
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+from typing import Any, TypeAlias
 
 from amaranth.hdl import Cat, Cover, Elaboratable, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
@@ -11,25 +15,36 @@ from amaranth.utils import exact_log2
 from contracts import Error
 from hw.block_memory import NO_BYPASS, RegisteredRead, registered_read
 from hw.graph.csr_reader import ErrorReport
-from hw.memory.formats import RangeRequest, Word
+from hw.memory.formats import WORD_BYTES, RangeBeat, RangeRequest
 from hw.stream.slice import Slice
 
 __all__ = ["NeededList"]
 
-#: Bits of a row of the bitmap.
+#: Bits of a row of the bitmap, in all banks together.
 _ROW = 32
+#: Read and write port of each bank.
+_Banks: TypeAlias = Sequence[tuple[RegisteredRead, Any]]
+
+
+@dataclass(frozen=True)
+class _Marks:
+    """Whether the words of the next beat may come; whether all marks are written."""
+
+    takes: Signal
+    idle: Signal
 
 
 class NeededList(wiring.Component):
     """Marks sources in a bitmap, then reads it in order, which sorts them and drops duplicates.
 
     The bitmap is a window over the VIDs. The edges are read once for every window, so the graph may be larger than
-    the bitmap; where it is not, an edge takes a cycle, and so does a vertex that is needed.
+    the bitmap. It has as many banks as a beat has words, by the lowest bits of the VID: of the words of a beat those
+    are marked in the same cycle that are in different banks.
 
     Parameters
     ----------
-    address_width
-        Width of byte addresses, in bits.
+    address_width, data_width
+        Width of byte addresses and of a beat, in bits.
     chiplets
         Most chiplets of a ring.
     bitmap
@@ -45,11 +60,13 @@ class NeededList(wiring.Component):
         Boundary table; entries past the number of chiplets hold the number of vertices.
     edges : In(RangeRequest)
         Range of the sources.
+    weighted : In(1)
+        A source has two words, of which the first is its VID.
     partials : In(32)
         Number of VIDs behind those of the graph that stand for partial sums and are no vertices.
     request : stream of `RangeRequest`
         Requests `edges`, once a window.
-    i : stream of `Word`
+    i : stream of `RangeBeat`
         The sources.
     o : stream of unsigned(32)
         The list.
@@ -66,19 +83,21 @@ class NeededList(wiring.Component):
         If `bitmap` is out of range.
     """
 
-    def __init__(self, address_width: int = 32, chiplets: int = 4, bitmap: int = 4096) -> None:
+    def __init__(self, address_width: int = 32, chiplets: int = 4, bitmap: int = 4096, data_width: int = 256) -> None:
         if bitmap < 2 * _ROW or bitmap & (bitmap - 1):
             raise ValueError(f"bitmap must be a power of two from {2 * _ROW}, not {bitmap!r}")
         self.chiplets, self.bitmap = chiplets, bitmap
+        self._banks = data_width // (8 * WORD_BYTES)
         super().__init__(
             {
                 "start": In(1),
                 "position": In(range(chiplets)),
                 "boundaries": In(data.ArrayLayout(32, chiplets + 1)),
                 "edges": In(RangeRequest(address_width)),
+                "weighted": In(1),
                 "partials": In(32),
                 "request": Out(stream.Signature(RangeRequest(address_width))),
-                "i": In(stream.Signature(Word())),
+                "i": In(stream.Signature(RangeBeat(data_width))),
                 "o": Out(stream.Signature(32)),
                 "counts": Out(data.ArrayLayout(32, chiplets)),
                 "done": Out(1),
@@ -87,45 +106,44 @@ class NeededList(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Elaboratable:
-        """Connect registers for the words and for the list; walk through the windows and count the entries."""
+        """Connect registers for the beats and for the list; walk through the windows and count the entries."""
         m = Module()
-        # A register between the multiplexers of a beat and three comparisons.
-        m.submodules.taken = taken = Slice(Word())
-        m.submodules.bits = bits = Memory(shape=_ROW, depth=self.bitmap // _ROW, init=[], attrs=dict(NO_BYPASS))
+        m.submodules.taken = taken = Slice(self.i.payload.shape())
         m.submodules.found = found = Slice(32)
         connect(m, flipped(self.i), taken.i)
         connect(m, found.o, flipped(self.o))
         m.d.comb += self.request.payload.eq(self.edges)
+        banks = []
+        for n in range(self._banks):
+            bank = Memory(shape=_ROW // self._banks, depth=self.bitmap // _ROW, init=[], attrs=dict(NO_BYPASS))
+            m.submodules[f"bank_{n}"] = bank
+            banks.append((registered_read(m, bank, f"bank_{n}"), bank.write_port()))
         counted = self._count(m, found.o)
-        finished = self._walk(m, taken.o, bits, found.i)
+        finished = self._walk(m, taken.o, banks, found.i)
         m.d.comb += self.done.eq(finished & ~self.o.valid & ~counted.any())
         return m
 
-    def _walk(self, m: Module, words: stream.Interface, bits: Memory, found: stream.Interface) -> Signal:
+    def _walk(self, m: Module, beats: stream.Interface, banks: _Banks, found: stream.Interface) -> Signal:
         """For every window clear the bitmap, request the edges, mark their sources, scan; return whether it is done."""
-        read, write = registered_read(m, bits), bits.write_port()
         # A VID is cut into window, row and bit, so nothing is added or subtracted.
         rows, bit_bits = self.bitmap // _ROW, exact_log2(_ROW)
         window, row = Signal(32 - exact_log2(self.bitmap) + 1), Signal(exact_log2(rows))
         vertices = self.boundaries[self.chiplets]
         # Behind the row of the last vertex nothing can be marked.
-        final, last_window = Signal(32 - bit_bits + 1), Signal()
+        final, last_row, last_window = Signal(32 - bit_bits + 1), Signal(), Signal()
         m.d.sync += [
             final.eq((vertices - 1)[:33] >> bit_bits),
             last_window.eq(((window + 1) << exact_log2(self.bitmap)) >= vertices),
         ]
-        last_row = Signal()
         m.d.comb += last_row.eq((row == rows - 1) | (Cat(row, window) >= final))
         # Marks of a row that have not been sent, and which row it is.
         rest, loaded, shown, ends = Signal(_ROW), Signal(), Signal.like(row), Signal()
         lowest, position = _lowest(m, rest)
-        m.d.comb += [found.payload.eq(Cat(position, shown, window)), read.addr.eq(row)]
-        vid = words.payload.data
-        own, outside = self._compare(m, vid)
-        inside = vid[exact_log2(self.bitmap) :] == window
-        real = words.valid & ~words.payload.empty
-        marks, emptied = Signal(), Signal()
-        self._mark(m, read, write, marks, vid[: exact_log2(self.bitmap)])
+        m.d.comb += [found.payload.eq(Cat(position, shown, window)), *(read.addr.eq(row) for read, _ in banks)]
+        marking, marked, emptied = Signal(), self._mark(m, beats, banks, window), Signal()
+        # Bits of a VID's place in its row: the bank's are the lowest.
+        word = Cat(banks[bit % self._banks][0].data[bit // self._banks] for bit in range(_ROW))
+        m.d.comb += beats.ready.eq(marking & marked.takes)
         finished = Signal(init=1)
         with m.FSM():
             with m.State("IDLE"):
@@ -134,7 +152,8 @@ class NeededList(wiring.Component):
                     m.d.sync += [finished.eq(0), self.counts.eq(0)]
                     m.next = "CLEAR"
             with m.State("CLEAR"):
-                m.d.comb += [write.addr.eq(row), write.en.eq(1), write.data.eq(0)]
+                for _, write in banks:
+                    m.d.comb += [write.addr.eq(row), write.en.eq(1), write.data.eq(0)]
                 m.d.sync += row.eq(row + 1)
                 with m.If(last_row):
                     m.next = "ASK"
@@ -143,27 +162,20 @@ class NeededList(wiring.Component):
                 with m.If(self.request.ready):
                     m.next = "MARK"
             with m.State("MARK"):
-                m.d.comb += [
-                    words.ready.eq(1),
-                    read.addr.eq(vid[bit_bits:]),
-                    marks.eq(real & inside & ~own & (vid < vertices)),
-                    self.error.valid.eq(real & outside & (window == 0)),
-                    self.error.payload.code.eq(Error.VID_RANGE),
-                    self.error.payload.info.eq(vid),
-                ]
+                m.d.comb += marking.eq(1)
                 m.d.sync += [row.eq(0), loaded.eq(0), emptied.eq(0)]
-                with m.If(words.valid & words.payload.last):
+                with m.If(beats.valid & beats.ready & beats.payload.last):
                     m.next = "MARKED"
             with m.State("MARKED"):
-                # The last mark is written, then the first row is read.
-                m.d.sync += emptied.eq(1)
-                with m.If(emptied):
+                # The last marks are written, then the first row is read.
+                m.d.sync += emptied.eq(marked.idle)
+                with m.If(marked.idle & emptied):
                     m.next = "SCAN"
             with m.State("SCAN"):
                 m.d.comb += found.valid.eq(loaded & (rest != 0))
                 with m.If(~loaded):
                     # The next row is read while this one is sent.
-                    m.d.sync += [rest.eq(read.data), loaded.eq(1), shown.eq(row), row.eq(row + 1), ends.eq(last_row)]
+                    m.d.sync += [rest.eq(word), loaded.eq(1), shown.eq(row), row.eq(row + 1), ends.eq(last_row)]
                 with m.Elif(found.ready):
                     m.d.sync += rest.eq(rest & ~lowest)
                 with m.If(loaded & (rest == lowest) & found.ready):
@@ -177,35 +189,79 @@ class NeededList(wiring.Component):
         m.d.sync += Cover((window != 0) & found.valid)
         return finished
 
-    @staticmethod
-    def _mark(m: Module, read: RegisteredRead, write: Any, marks: Signal, at: Value) -> None:
-        """Set the bit `at` a cycle after its row was read; a row that was written meanwhile is the one of before."""
-        bit_bits = exact_log2(_ROW)
-        marked, again, place, before = Signal(), Signal(), Signal(len(at)), Signal(_ROW)
-        m.d.sync += [
-            marked.eq(marks),
-            place.eq(at),
-            again.eq(marked & (place[bit_bits:] == at[bit_bits:])),
-            before.eq(write.data),
-        ]
-        with m.If(marked):
-            m.d.comb += [
-                write.en.eq(1),
-                write.addr.eq(place[bit_bits:]),
-                write.data.eq(Mux(again, before, read.data) | (1 << place[:bit_bits])),
-            ]
-        m.d.sync += Cover(marked & again, "two marks of a row in a row")
-
-    def _compare(self, m: Module, vid: Value) -> tuple[Value, Value]:
-        """Return whether a source is an own vertex, and whether it is no vertex at all."""
+    def _mark(self, m: Module, beats: stream.Interface, banks: _Banks, window: Value) -> "_Marks":
+        """Compare the words of a beat, then mark in each cycle one of them in each bank, and report one."""
+        count, bank_bits, bit_bits = self._banks, exact_log2(self._banks), exact_log2(_ROW)
+        vertices = self.boundaries[self.chiplets]
         # The limits are constant while sources arrive, so they are registered.
         own_first, own_end, limit = Signal(32), Signal(32), Signal(33)
         m.d.sync += [
             own_first.eq(self.boundaries.as_value().word_select(self.position, 32)),
             own_end.eq((self.boundaries.as_value() >> 32).word_select(self.position, 32)),
-            limit.eq(self.boundaries[self.chiplets] + self.partials),
+            limit.eq(vertices + self.partials),
         ]
-        return (vid >= own_first) & (vid < own_end), vid >= limit
+        vids, first = Signal(data.ArrayLayout(32, count)), Signal(32)
+        to_mark, to_report, marked, reported = (
+            Signal(count, name=n) for n in ("to_mark", "to_report", "marked", "reported")
+        )
+        marks = _Marks(Signal(name="takes"), Signal(name="idle"))
+        written = Signal(count)
+        m.d.comb += [
+            marks.takes.eq(((to_mark & ~marked) == 0) & ((to_report & ~reported) == 0)),
+            marks.idle.eq(~to_mark.any() & ~to_report.any() & ~written.any()),
+            reported.eq(to_report & -to_report),
+            self.error.valid.eq(to_report.any()),
+            self.error.payload.code.eq(Error.VID_RANGE),
+            self.error.payload.info.eq(first),
+        ]
+        m.d.sync += [to_mark.eq(to_mark & ~marked), to_report.eq(to_report & ~reported)]
+        for n in reversed(range(count)):
+            with m.If(to_report[n]):
+                m.d.comb += first.eq(vids[n])
+        with m.If(beats.valid & beats.ready):
+            m.d.sync += vids.eq(beats.payload.data)
+            for n in range(count):
+                vid = beats.payload.data.word_select(n, 32)
+                real = beats.payload.mask[n] & (~self.weighted if n % 2 else 1)
+                inside = (vid[exact_log2(self.bitmap) :] == window) & (vid < vertices)
+                own = (vid >= own_first) & (vid < own_end)
+                m.d.sync += [
+                    to_mark[n].eq(real & inside & ~own),
+                    to_report[n].eq(real & (vid >= limit) & (window == 0)),
+                ]
+        chosen = []
+        for number, (read, write) in enumerate(banks):
+            mine = Signal(count, name=f"mine_{number}")
+            one = Signal(count, name=f"one_{number}")
+            m.d.comb += [
+                mine.eq(Cat(to_mark[n] & (vids[n][:bank_bits] == number) for n in range(count))),
+                one.eq(mine & -mine),
+            ]
+            chosen.append(one)
+            at = Signal(exact_log2(self.bitmap) - bank_bits, name=f"at_{number}")
+            for n in range(count):
+                with m.If(one[n]):
+                    m.d.comb += at.eq(vids[n][bank_bits:])
+            # The row is read, then written with the bit; one that was written meanwhile is that of the cycle before.
+            low, again, place, before = bit_bits - bank_bits, Signal(), Signal.like(at), Signal.like(write.data)
+            with m.If(one.any()):
+                m.d.comb += read.addr.eq(at[low:])
+            m.d.sync += [
+                written[number].eq(one.any()),
+                place.eq(at),
+                again.eq(written[number] & (place[low:] == at[low:])),
+                before.eq(write.data),
+            ]
+            with m.If(written[number]):
+                m.d.comb += [
+                    write.en.eq(1),
+                    write.addr.eq(place[low:]),
+                    write.data.eq(Mux(again, before, read.data) | (1 << place[:low])),
+                ]
+            m.d.sync += Cover(written[number] & again, "two marks of a row in a row")
+        m.d.comb += marked.eq(reduce(or_, chosen))
+        m.d.sync += Cover((to_mark & ~marked).any(), "words of a beat in the same bank")
+        return marks
 
     def _count(self, m: Module, found: stream.Interface) -> Signal:
         """Count the entries of every owner, a cycle after they leave; return whose entry left in the last cycle."""

@@ -37,9 +37,9 @@ __all__ = ["RING_OPCODES", "RingUnit"]
 
 #: Beats that a reader of lists may have asked for.
 _LIST_DEPTH = 64
-#: Clients of the reader of lists, in the order of the phases; of the reader of offsets and hubs.
-_BOUNDARIES, _EDGES, _NEEDED = range(3)
-_OFFSETS, _HUBS = range(2)
+#: Clients of the reader of words; of the reader of whole beats.
+_BOUNDARIES, _NEEDED, _HUBS = range(3)
+_EDGES, _OFFSETS = range(2)
 _READ_CLIENTS = 6
 #: Inputs for reports: of the memory port, of the units, of other chiplets and of the links.
 _REPORTS = 2 + 7 + 2
@@ -72,7 +72,7 @@ class _Units:
     reducer: Reducer
     guard: PacketGuard
     lists: SharedReader
-    table: SharedReader
+    arrays: SharedReader
 
 
 class RingUnit(wiring.Component):
@@ -178,9 +178,9 @@ class RingUnit(wiring.Component):
             tokens=Tokens(link, most),
             packets=PacketQueue(link, 3, config.max_flits),
             boundaries=BoundaryTable(self.address_width, most),
-            needed=NeededList(self.address_width, most, config.bitmap),
+            needed=NeededList(self.address_width, most, config.bitmap, self.data_width),
             list_writer=WordWriter(*port),
-            remote_array=RemoteArray(),
+            remote_array=RemoteArray(self.data_width),
             sender=Sender(*port, link, self.max_beats, self.depth),
             halo=HaloWriter(*port, link, self.max_beats),
             csr=CsrReader(*port, self.depth, _LIST_DEPTH),
@@ -190,7 +190,7 @@ class RingUnit(wiring.Component):
             reducer=Reducer(*port, link, self.max_beats),
             guard=PacketGuard(link),
             lists=SharedReader(3, *port, _LIST_DEPTH),
-            table=SharedReader(2, *port, _LIST_DEPTH),
+            arrays=SharedReader(2, *port, _LIST_DEPTH, beats=True),
         )
         for unit in fields(units):
             m.submodules[unit.name] = getattr(units, unit.name)
@@ -198,7 +198,7 @@ class RingUnit(wiring.Component):
 
     def _connect_memory(self, m: Module, units: _Units) -> None:
         """Give every reader its client's end of the arbiter."""
-        ends = [(unit.request, unit.beat) for unit in (units.lists, units.table, units.sender, units.gather)]
+        ends = [(unit.request, unit.beat) for unit in (units.lists, units.arrays, units.sender, units.gather)]
         ends += [(units.csr.requests[n], units.csr.beats[n]) for n in range(2)]
         for n, (request, beat) in enumerate(ends):
             connect(m, request, flipped(self.requests[n]))
@@ -253,21 +253,20 @@ class RingUnit(wiring.Component):
 
     def _share_by_phase(self, m: Module, units: _Units) -> None:
         """Give the shared readers and the way to memory to the units that need them in a phase."""
-        lists, table, phase = units.lists, units.table, units.control.phase
-        for client, unit in (
-            (_BOUNDARIES, units.boundaries), (_EDGES, units.needed), (_NEEDED, units.filter),
-        ):  # fmt: skip
-            connect(m, unit.request, lists.asks[client])
-            connect(m, lists.words[client], unit.i)
-        connect(m, units.control.offsets, table.asks[_OFFSETS])
-        connect(m, table.words[_OFFSETS], units.remote_array.i)
-        connect(m, units.control.hubs, table.asks[_HUBS])
-        connect(m, table.words[_HUBS], units.reducer.hubs)
+        lists, arrays, phase = units.lists, units.arrays, units.control.phase
+        for reader, client, request, unit in (
+            (lists, _BOUNDARIES, units.boundaries.request, units.boundaries.i),
+            (lists, _NEEDED, units.filter.request, units.filter.i),
+            (lists, _HUBS, units.control.hubs, units.reducer.hubs),
+            (arrays, _EDGES, units.needed.request, units.needed.i),
+            (arrays, _OFFSETS, units.control.offsets, units.remote_array.i),
+        ):
+            connect(m, request, reader.asks[client])
+            connect(m, reader.o[client], unit)
         connect(m, units.needed.o, units.list_writer.i)
         m.d.comb += [
-            lists.select.eq(Mux(phase == Phase.LOAD, _BOUNDARIES, Mux(phase == Phase.BUILD, _EDGES, _NEEDED))),
-            lists.paired.eq((phase == Phase.BUILD) & units.control.view(Opcode.LIST).weighted),
-            table.select.eq(Mux(phase == Phase.REDUCE, _HUBS, _OFFSETS)),
+            lists.select.eq(Mux(phase == Phase.LOAD, _BOUNDARIES, Mux(phase == Phase.REDUCE, _HUBS, _NEEDED))),
+            arrays.select.eq(Mux(phase == Phase.BUILD, _EDGES, _OFFSETS)),
         ]
         with m.If(phase == Phase.REDUCE):
             self._writes(m, units.reducer.write)
@@ -378,6 +377,7 @@ class RingUnit(wiring.Component):
             needed.start.eq(control.build),
             needed.edges.address.eq(control.words(Opcode.LIST, "edges")),
             needed.edges.words.eq(list_.edge_count << list_.weighted),
+            needed.weighted.eq(list_.weighted),
             needed.partials.eq(list_.partials),
             list_writer.start.eq(control.build),
             list_writer.address.eq(control.beats(Opcode.LIST, "needed")),

@@ -4,7 +4,7 @@ from amaranth.hdl import Elaboratable, Module
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from hw.memory.formats import RangeRequest, ReadBeat, ReadRequest, Word
+from hw.memory.formats import RangeBeat, RangeRequest, ReadBeat, ReadRequest, Word
 from hw.memory.range_reader import RangeReader
 from hw.memory.word_serialiser import WordSerialiser
 
@@ -22,15 +22,15 @@ class SharedReader(wiring.Component):
         Widths of the memory port, in bits.
     depth
         Most beats requested or waiting.
+    beats
+        Clients get whole beats instead of words.
 
     Attributes
     ----------
     select : In
         Client that is served; changes only when all requested beats have arrived.
-    paired : In(1)
-        The client's words come in pairs; it gets the first of each. Constant while it has words.
     asks : streams of `RangeRequest`
-    words : streams of `Word`
+    o : streams of `Word` or `RangeBeat`
     request, beat
         A client's end of the read arbiter.
 
@@ -40,16 +40,18 @@ class SharedReader(wiring.Component):
         If there are fewer than 2 clients.
     """
 
-    def __init__(self, clients: int, address_width: int = 32, data_width: int = 256, depth: int = 64) -> None:
+    def __init__(
+        self, clients: int, address_width: int = 32, data_width: int = 256, depth: int = 64, *, beats: bool = False
+    ) -> None:
         if clients < 2:
             raise ValueError(f"clients must be at least 2, not {clients!r}")
         self.clients, self.address_width, self.data_width, self.depth = clients, address_width, data_width, depth
+        self.beats = beats
         super().__init__(
             {
                 "select": In(range(clients)),
-                "paired": In(1),
                 "asks": In(stream.Signature(RangeRequest(address_width))).array(clients),
-                "words": Out(stream.Signature(Word())).array(clients),
+                "o": Out(stream.Signature(RangeBeat(data_width) if beats else Word())).array(clients),
                 "request": Out(stream.Signature(ReadRequest(address_width, data_width))),
                 "beat": In(stream.Signature(ReadBeat(data_width), always_ready=True)),
             }
@@ -59,19 +61,21 @@ class SharedReader(wiring.Component):
         """Connect the reader to the selected client."""
         m = Module()
         m.submodules.reader = reader = RangeReader(self.address_width, self.data_width, self.depth)
-        m.submodules.serialiser = serialiser = WordSerialiser(self.data_width)
-        connect(m, reader.o, serialiser.i)
-        m.d.comb += serialiser.paired.eq(self.paired)
+        source = reader.o
+        if not self.beats:
+            m.submodules.serialiser = serialiser = WordSerialiser(self.data_width)
+            connect(m, reader.o, serialiser.i)
+            source = serialiser.o
         connect(m, reader.request, flipped(self.request))
         connect(m, flipped(self.beat), reader.beat)
         for n in range(self.clients):
-            m.d.comb += self.words[n].payload.eq(serialiser.o.payload)
+            m.d.comb += self.o[n].payload.eq(source.payload)
             with m.If(self.select == n):
                 m.d.comb += [
                     reader.i.valid.eq(self.asks[n].valid),
                     reader.i.payload.eq(self.asks[n].payload),
                     self.asks[n].ready.eq(reader.i.ready),
-                    self.words[n].valid.eq(serialiser.o.valid),
-                    serialiser.o.ready.eq(self.words[n].ready),
+                    self.o[n].valid.eq(source.valid),
+                    source.ready.eq(self.o[n].ready),
                 ]
         return m

@@ -58,8 +58,8 @@ CLIENTS, IDS, OUTSTANDING = 3, 3, 16
 
 def _parts() -> dict[str, Any]:
     return {
-        "remote": RemoteArray(),
-        "needed": NeededList(32, CHIPLETS, BITMAP),
+        "remote": RemoteArray(DATA),
+        "needed": NeededList(32, CHIPLETS, BITMAP, DATA),
         "filter": FilterArray(32, CHIPLETS, ENTRIES),
         "generator": FilterGenerator(groups=4, pes=2, sources=3),
         "watch": LinkWatch(),

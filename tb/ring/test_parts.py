@@ -15,7 +15,7 @@ from golden.ring.matching import FilterWindow, bound_of, departures, filter_requ
 from hw.ring.formats import LinkState
 from sim.harness import simulate
 from sim.harness.bench import Bench
-from sim.ring.parts import BITMAP, CHIPLETS, ENTRIES, RingParts
+from sim.ring.parts import BITMAP, CHIPLETS, DATA, ENTRIES, RingParts
 from tb.ring.control_tests import *  # noqa: F403  # cocotb looks for tests in this module
 from tb.ring.memory_tests import *  # noqa: F403
 from tb.ring.packet_tests import *  # noqa: F403
@@ -35,6 +35,27 @@ def as_words(values: list[int]) -> list[dict[str, int]]:
     ]
 
 
+def as_beats(source: random.Random, values: list[int], *, weighted: bool = False) -> list[dict[str, int]]:
+    """Beats of a range as a range reader brings them, from any word on; of weighted sources the first word of two."""
+    if not values:
+        return [{"data": source.getrandbits(DATA), "mask": 0, "last": 1, "error": 0}]
+    if weighted:
+        values = [word for value in values for word in (value, source.getrandbits(32))]
+    width = DATA // 32
+    start = source.randrange(width) >> weighted << weighted
+    words: list[int | None] = [None] * start + list(values)
+    words += [None] * (-len(words) % width)
+    return [
+        {
+            "data": pack([source.getrandbits(32) if word is None else word for word in words[at : at + width]]),
+            "mask": sum(1 << n for n, word in enumerate(words[at : at + width]) if word is not None),
+            "last": int(at + width == len(words)),
+            "error": 0,
+        }
+        for at in range(0, len(words), width)
+    ]
+
+
 # Remote array ---------------------------------------------------------------------------------------------------------
 
 
@@ -48,7 +69,7 @@ async def sends(
     dut.remote_chiplets.value = chiplets
     dut.remote_first_vertex.value = first
     await pulse(dut, "remote_start")
-    bench.drive("remote_i", as_words(offsets))
+    bench.drive("remote_i", as_beats(bench.random, offsets))
     await rises(dut, "remote_done")
     return got
 
@@ -90,16 +111,19 @@ async def a_vertex_travels_to_its_farthest_consumer(dut: Any, idle: float, stall
 
 
 @cocotb.test()
-async def an_offset_a_cycle(dut: Any) -> None:
+@cocotb.parametrize(chiplets=[2, 4, 7, 16])
+async def a_row_a_cycle(dut: Any, chiplets: int) -> None:
+    """Or one for each beat that it has words of."""
     bench = await begin(dut)
-    offsets = list(range(2 * 2100 + 1))
+    rows, width = 8400 // chiplets, DATA // 32
+    offsets = list(range(chiplets * rows + 1))
     before = bench.cycle
     errors: list[dict[str, int]] = []
     bench.take("remote_error", errors.append)
-    got = await sends(bench, dut, offsets, 2, 1, 1000)
-    assert bench.cycle - before <= len(offsets) + 8
+    got = await sends(bench, dut, offsets, chiplets, 1, 1000)
+    assert bench.cycle - before <= rows * -(-(chiplets + width - 1) // width) + 8
     assert not errors
-    assert got == departures(np.array(offsets), 2, 1, 1000)
+    assert got == departures(np.array(offsets), chiplets, 1, 1000)
 
 
 @cocotb.test()
@@ -128,8 +152,10 @@ async def lists(bench: Bench, dut: Any, sources: list[int], boundaries: list[int
 
     def answer(request: dict[str, int]) -> None:
         asked.append(request)
-        bench.drive("needed_i", as_words(sources))
+        bench.drive("needed_i", as_beats(bench.random, sources, weighted=weighted))
 
+    weighted = bool(bench.random.getrandbits(1))
+    dut.needed_weighted.value = int(weighted)
     bench.take("needed_request", answer)
     dut.needed_position.value = position
     dut.needed_boundaries.value = pack(boundaries)
@@ -198,7 +224,7 @@ async def an_owner_may_have_thousands_of_entries(dut: Any) -> None:
 
     def answer(_: dict[str, int]) -> None:
         start = next(first)
-        bench.drive("needed_i", as_words([vid for vid in range(start, start + BITMAP) if vid]))
+        bench.drive("needed_i", as_beats(bench.random, [vid for vid in range(start, start + BITMAP) if vid]))
 
     bench.take("needed_request", answer)
     dut.needed_boundaries.value = pack([0, 1, 5, 5, vertices])
@@ -250,7 +276,7 @@ async def what_sources_are_compared_with_has_32_bits(dut: Any) -> None:
         below = [bench.random.randrange(limit) for _ in range(4)]
         sources = [*above, *below, limit - 1, limit, own, own + 1, *([own - 1] if own else []), 61, 62, 63]
         await pulse(dut, "needed_start")
-        bench.drive("needed_i", as_words(sources))
+        bench.drive("needed_i", as_beats(bench.random, sources))
         await bench.until(lambda: bench.drivers["needed_i"].busy_words == 0)
         await bench.cycles(60)
         assert errors == [*above, limit], bit
