@@ -237,15 +237,21 @@ COMMANDS: dict[Opcode, Layout] = {
         Opcode.PROCESS,
         [
             *_VERTICES,
-            _u("f_in", 17, "features of a vertex"),
             _u("f_out", 16, "features of a result"),
-            _u("shift_source", 6, "first rounding point"),
-            _u("shift_destination", 6, "second rounding point"),
-            Field("activation", 2, "what happens to a result", enum=Activation),
-            _u("sparse", 1, "1: features are sparse entries"),
-            _u("pairs", 1, "1: pairs of near columns share sums, 0: windows of columns do, or nothing does (I7)"),
             Field("self_weight", 16, "factor of the vertex's own row", signed=True),
             Field("neighbour_weight", 16, "factor of its neighbours' rows", signed=True),
+            _u(
+                "positions",
+                24,
+                "0, or so many vertices whose combined rows lie at places, in granules from `rows`, not at their VIDs'",
+            ),
+            _u("ahead", 23, "so many of the vertices were combined before"),
+            _u(
+                "combined",
+                1,
+                "1: the first `ahead` vertices and all that are not among the `vertices` have combined rows; if those "
+                "are all, more vertices may have been located than are summed",
+            ),
             _line("features", "dense rows or sparse entries of the vertices that are combined; if rooted, own rows"),
             _line(
                 "feature_offsets",
@@ -256,12 +262,14 @@ COMMANDS: dict[Opcode, Layout] = {
             _line("scales_destination", "s_dst"),
             _line("results", "where the rows go"),
             _line("rows", "combined rows, if there are some, row 0 that of VID 0"),
-            _u(
-                "combined",
-                1,
-                "1: the first `ahead` vertices and all that are not among the `vertices` have combined rows; if those "
-                "are all, more vertices may have been located than are summed",
-            ),
+            _u("first_partial", 32, "VID of the first partial sum's low halves; its high halves have the next VID"),
+            _u("first_row", 32, "row of the first vertex's result"),
+            _u("f_in", 17, "features of a vertex"),
+            _u("shift_source", 6, "first rounding point"),
+            _u("shift_destination", 6, "second rounding point"),
+            Field("activation", 2, "what happens to a result", enum=Activation),
+            _u("sparse", 1, "1: features are sparse entries"),
+            _u("pairs", 1, "1: pairs of near columns share sums, 0: windows of columns do, or nothing does (I7)"),
             _u("read_inside", 1, "1: features are dense rows in the row memory, from this line of it on"),
             _u("write_inside", 1, "1: results go to the row memory, from this line of it on"),
             *_COLUMNS,
@@ -271,14 +279,6 @@ COMMANDS: dict[Opcode, Layout] = {
                 "1: vertices have own rows, the first one `first_row`, with self_weight * 2^(exponent of s_dst)",
             ),
             _u("window", 3, "without `pairs`, columns of a window, less one; 0: nothing is shared"),
-            _u("first_partial", 32, "VID of the first partial sum's low halves; its high halves have the next VID"),
-            _u(
-                "positions",
-                24,
-                "0, or so many vertices whose combined rows lie at places, in granules from `rows`, not at their VIDs'",
-            ),
-            _u("first_row", 32, "row of the first vertex's result"),
-            _u("ahead", 23, "so many of the vertices were combined before"),
         ],
     ),
     Opcode.SCATTER: _command(

@@ -16,6 +16,8 @@ from hw.stream.slice import Slice
 __all__ = ["Departure", "RemoteArray"]
 
 _WORD = 8 * WORD_BYTES
+#: Cycles until an error has been told: nobody may take the rows for sent before.
+_TOLD = 3
 #: An entry: a vertex and the chiplet where it leaves the ring.
 Departure = data.StructLayout({"vid": 32, "destination": POSITION_BITS})
 
@@ -74,7 +76,7 @@ class RemoteArray(wiring.Component):
         beat, words = taken.o.payload, self.words
         values = [beat.data.word_select(n, _WORD) for n in range(words)]
         # The first offset begins the first row and ends none. `at`: first word of the beat that has not been used.
-        primed, ended, at, carried = Signal(), Signal(), Signal(range(words + 1)), Signal(_WORD)
+        primed, ended, at, carried = Signal(), Signal(_TOLD), Signal(range(words + 1)), Signal(_WORD)
         row, tile, farthest, fell = Signal(32), Signal(range(16)), Signal(range(16)), Signal()
         first, end = _bounds(m, beat.mask)
         begin, stop, left, count = (Signal(range(2 * words + 16), name=n) for n in ("begin", "stop", "left", "count"))
@@ -109,8 +111,9 @@ class RemoteArray(wiring.Component):
             self.error.valid.eq(moves & falls.any()),
             self.error.payload.code.eq(Error.OFFSET_ORDER),
             self.error.payload.info.eq(row),
-            self.done.eq(ended & ~self.o.valid),
+            self.done.eq(ended[-1] & ~self.o.valid),
         ]
+        m.d.sync += ended[1:].eq(ended[:-1])
         with m.If(moves):
             m.d.sync += [
                 primed.eq(1),
@@ -121,7 +124,7 @@ class RemoteArray(wiring.Component):
                 fell.eq(~row_end & (fell | falls.any())),
             ]
         with m.If(consumed):
-            m.d.sync += [carried.eq(values[-1]), ended.eq(beat.last)]
+            m.d.sync += [carried.eq(values[-1]), ended[0].eq(beat.last)]
         with m.If(self.start):
             m.d.sync += [primed.eq(0), ended.eq(0), at.eq(0), row.eq(0), tile.eq(0), farthest.eq(0), fell.eq(0)]
         m.d.sync += [

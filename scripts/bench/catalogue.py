@@ -15,6 +15,7 @@ from scripts.bench import (
     networks,
     portfolio,
     ring,
+    scaling,
     stream,
 )
 from scripts.dnp.bench import BENCHES as DNP_BENCHES
@@ -50,6 +51,10 @@ def _growth(out: Path) -> object:
     return growth.bench(out=out)
 
 
+def _scaling(out: Path) -> object:
+    return scaling.bench(out=out)
+
+
 def _stream(out: Path) -> object:
     return stream.bench(out=out)
 
@@ -75,6 +80,7 @@ BENCHES: dict[str, Callable[[Path], object]] = {
     "portfolio": _portfolio,
     "networks": _networks,
     "growth": _growth,
+    "scaling": _scaling,
     "stream": _stream,
     "latency": _latency,
     "cache-2050": _cache_2050,

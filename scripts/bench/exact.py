@@ -41,7 +41,7 @@ class Exact(NamedTuple):
 
 
 def run_exactly(
-    config: str,
+    config: str | MachineConfig,
     chiplets: int,
     networks: Mapping[str, tuple[Problem, Sequence[LayerResult]]],
     title: str,
@@ -65,7 +65,8 @@ def run_exactly(
     AssertionError
         If a run ends with an error, or a result differs from the golden model.
     """
-    sizes = replace(load_machine(config, chiplets), neural=None, attributes=None)
+    machine = load_machine(config, chiplets) if isinstance(config, str) else config
+    sizes = replace(machine, neural=None, attributes=None)
     settings = Settings(limit=_LIMIT, settle=sizes.chiplet.settling)
     placed, jobs, refused = {}, dict[str, Job](), dict[str, str]()
     for name, (problem, _) in networks.items():

@@ -318,7 +318,7 @@ def _errors() -> tuple[list[Error], Problem, Work]:
     offsets = (_first(tiled, Opcode.LOCATE)["offsets"] - tables.line) * LINE_BYTES // 4
     # Own rows that fail to be read or written, and that lie outside the memory.
     rooted = build_community_image(rooted_problem(given.graph, Model.SAGE, [6, 4], 3), Schedule(7), LIMITS)
-    own, at = rooted.region(RegionKind.OWN), COMMANDS[Opcode.PROCESS].offsets["own"] // 8 + 3
+    own, at = rooted.region(RegionKind.OWN), COMMANDS[Opcode.PROCESS].offsets["features"] // 8 + 3
     # More hubs than slots: every node is a hub at threshold 0, and a unit has 32 slots.
     crowded = random_problem(replace(many_hubs(), features=np.ones((84, 3), np.float32)), Model.SAGE, [4], 1)
     cases = [
@@ -333,13 +333,13 @@ def _errors() -> tuple[list[Error], Problem, Work]:
         # Rows behind the end of the row memory, first line 256, written and read; sparse entries in it.
         (Error.BAD_OPERAND, command(Opcode.PROCESS, 41, 1), Settings()),
         (Error.BAD_OPERAND, command(Opcode.PROCESS, 25, 1, layer=1), Settings()),
-        (Error.BAD_OPERAND, command(Opcode.PROCESS, 48, 6), Settings()),
+        (Error.BAD_OPERAND, command(Opcode.PROCESS, 60, 6), Settings()),
         (Error.BAD_OPCODE, command(Opcode.PROCESS, 0, Opcode.AGGREGATE), Settings()),
         (Error.BAD_OPERAND, build_community_image(crowded, Schedule(0), LIMITS), Settings()),
         (Error.MEMORY_READ, staged, Settings(read_errors=(rows.address, rows.address + 1000))),
         (Error.MEMORY_READ, tiled, Settings(read_errors=(tables.address, tables.address + 3))),
         (Error.MEMORY_READ, changed(RegionKind.TILES, 1, 1 << 20, tiled), Settings()),
-        (Error.BAD_OPERAND, command(Opcode.PROCESS, 57, 1, image=tiled), Settings()),
+        (Error.BAD_OPERAND, command(Opcode.PROCESS, 19, 1, image=tiled), Settings()),
         (Error.EDGE_RANGE, changed(RegionKind.TILES, offsets + 1, 1 << 20, tiled), Settings()),
         (Error.MEMORY_WRITE, tiled, Settings(write_errors=(last.address, last.address + 31))),
         (Error.MEMORY_READ, rooted, Settings(read_errors=(own.address + 64, own.address + 95))),

@@ -40,7 +40,7 @@ WATCHED = (
     "weights_there", "start", "table_start", "open", "finish", "discard", "opcode", "layer",
 )  # fmt: skip
 #: What a PE combines.
-SPARSE, DENSE, GATHER, DIGITS = range(4)
+SPARSE, DENSE, _, DIGITS = range(4)
 #: Lines that a LOCATE names, and all that makes it another location.
 LINES = ("offsets", "edges", "state")
 QUESTION = (
@@ -60,6 +60,11 @@ def masked(layout: Any, **values: int) -> tuple[int, int]:
 def granules_of(elements: int) -> int:
     """Return the granules of a row."""
     return -(-elements // 16)
+
+
+def _combines(fields: Fields) -> bool:
+    """Whether a PROCESS combines some of its vertices."""
+    return not fields["combined"] or fields["ahead"] != fields["vertices"]
 
 
 class World:
@@ -338,8 +343,14 @@ class World:
         if opcode == Opcode.COMBINE:
             return set() if fields["sparse"] else {"feature_offsets"}
         if opcode == Opcode.PROCESS:
-            placed = fields["positions"] if fields["combined"] else fields["sparse"]
-            used = {"feature_offsets": placed, "scales_source": not fields["combined"], "own": fields["rooted"]}
+            combines = _combines(fields)
+            placed = fields["positions"] if fields["combined"] else 0
+            used = {
+                "features": combines or fields["rooted"],
+                "feature_offsets": placed or (fields["sparse"] and combines),
+                "scales_source": combines,
+                "rows": fields["combined"],
+            }
             return {name for name, use in used.items() if not use}
         return set()
 
@@ -413,8 +424,10 @@ class World:
         """Return the operands of PROCESS that are bad."""
         vertices, inside = fields["vertices"], fields["read_inside"]
         wrong: list[int] = [Opcode.PROCESS] * (not self.locating)
-        fits = vertices <= self.located_vertices if fields["combined"] else vertices == self.located_vertices
-        wrong += [vertices] * (not fits or vertices > self.design.nodes)
+        fits = vertices == self.located_vertices if _combines(fields) else vertices <= self.located_vertices
+        wrong += [vertices] * (not fits)
+        wrong += [fields["ahead"]] * bool(fields["combined"] and fields["ahead"] > vertices)
+        wrong += [vertices] * (vertices > self.design.nodes)
         wrong += [fields["positions"]] * bool(fields["combined"] and fields["positions"] > self.design.nodes)
         columns = fields["first_granule"] + granules_of(self.f_out)
         wrong += [fields["row_granules"]] * (columns > fields["row_granules"])
@@ -422,7 +435,7 @@ class World:
         wrong += [fields["f_out"]] * (fields["f_out"] != self.f_out or not self.weights)
         wrong += [fields["neighbour_weight"]] * (fields["neighbour_weight"] not in (1, 256))
         wrong += [Opcode.PROCESS] * bool(inside and (fields["sparse"] or fields["combined"]))
-        wrong += [Opcode.PROCESS] * bool(fields["rooted"] and not fields["combined"])
+        wrong += [Opcode.PROCESS] * bool(fields["rooted"] and _combines(fields))
         wrong += [Opcode.PROCESS] * bool((inside or fields["write_inside"]) and not self.design.row_memory)
         return wrong[::-1]
 
@@ -433,8 +446,9 @@ class World:
         return fixed | lines
 
     def _features(self, width: int, **values: int) -> tuple[int, int]:
-        """Return what the feature readers are told: dense rows are padded to 32 bytes, 8 words."""
+        """Return what the feature readers are told: rows are padded to 32 bytes, 8 words."""
         dense = {"words": -(-width // 2), "stride": -(-width // 16) * 8}
+        dense |= {"row_words": -(-self.f_out // 2), "row_stride": granules_of(self.f_out) * 8}
         layout = FeatureSettings(self.design.address_width)
         return masked(layout, **{**dense, "most": self.f_in, **values})
 
@@ -448,7 +462,7 @@ class World:
         sparse, vertices, first = fields["sparse"], fields["vertices"], fields["first_row"]
         mode, digits = SPARSE if sparse else DENSE, fields["kind"] == Combination.DIGITS
         features = {"features": self.words(fields["features"]), "sparse": sparse, "combined": 0, "first": first}
-        features |= {"placed": 0, "rooted": 0}
+        features |= {"placed": 0, "shifted": 0, "rooted": 0}
         if fields["distance"]:
             features["stride"] = 8 * fields["distance"]
         place, distance, chunks = 0, granules_of(self.f_out), -(-self.f_out // self.config.lanes)
@@ -480,14 +494,15 @@ class World:
         await self._go()
         self.of_load["combination"] = masked(self.config.pe.settings, **self.of_weights)
         combined, vertices, first = fields["combined"], fields["vertices"], fields["first_vertex"]
-        sparse = fields["sparse"] and not combined
+        sparse, combines = fields["sparse"], int(_combines(fields))
         positions = fields["positions"] if combined else 0
-        mode = GATHER if combined else SPARSE if sparse else DENSE
+        mode = SPARSE if sparse else DENSE
         inside = {port: (1, fields[port]) for port in ("read_inside", "write_inside")}
         rooted = fields["rooted"]
         own = fields["self_weight"] - (0 if rooted else fields["neighbour_weight"])
-        # Where own rows are means nothing without them.
-        roots = {"own": self.words(fields["own"]), "first_own": fields["first_row"], "vertices": vertices}
+        # Where rows are means nothing without them.
+        rows = {"rows": self.words(fields["rows"]), "ahead": fields["ahead"], "vertices": vertices}
+        roots = {"first_own": fields["first_row"]}
         fixed = {
             "settings": masked(
                 self.config.settings,
@@ -501,21 +516,22 @@ class World:
                 own=own,
                 rooted=rooted,
             ),
-            # A combined row counts once: a factor of 1 has 15 bits behind the point.
             "combination": masked(
                 self.config.pe.settings,
                 mode=mode,
                 digits=0,
-                shift=15 if combined else fields["shift_source"],
+                shift=fields["shift_source"],
             ),
             "features": self._features(
-                self.f_out if combined else self.f_in,
+                self.f_in,
                 features=self.words(fields["features"], fields["read_inside"]),
                 sparse=int(sparse),
                 combined=combined,
                 placed=int(positions > 0),
+                shifted=int(positions > 0) & combines,
                 first=first,
                 rooted=rooted,
+                **(rows if combined else {}),
                 **(roots if rooted else {}),
             ),
             "results": (-1, self.beats(fields["results"], fields["write_inside"], fields["first_granule"])),
@@ -524,8 +540,8 @@ class World:
             "first_partial": (-1, fields["first_partial"]),
             **inside,
             **self._table(
-                (fields["feature_offsets"], positions or (vertices + 1) * int(sparse)),
-                (fields["scales_source"], 0 if combined else vertices),
+                (fields["feature_offsets"], positions + combines if positions else (vertices + 1) * sparse * combines),
+                (fields["scales_source"], vertices * combines),
                 (fields["scales_destination"], vertices),
             ),
         }
@@ -598,12 +614,17 @@ class World:
         first = self.rng.choice((0, 0, self.rng.getrandbits(11)))
         rooted = not inside and self.chance(0.4)
         combined = 0 if inside else self.rng.randrange(2) | rooted
-        # Of combined rows some may be located only.
-        fewer = combined and self.chance(0.5)
+        # Where all rows are combined some vertices may be located only.
+        whole = combined and (rooted or self.chance(0.5))
+        vertices = self.located_vertices
+        if whole and self.chance(0.5):
+            vertices = self.rng.randrange(vertices + 1)
+        ahead = self.rng.randrange(vertices + 1) if combined else self.rng.getrandbits(23)
         return {
             "f_in": self.f_in,
             "f_out": self.f_out,
-            "vertices": self.rng.randrange(self.located_vertices + 1) if fewer else self.located_vertices,
+            "vertices": vertices,
+            "ahead": (vertices if whole else ahead) % (1 << 23),
             "combined": combined,
             "neighbour_weight": self.rng.choice((1, 256)),
             "first_granule": first,
@@ -718,7 +739,7 @@ async def every_bad_operand_is_told(dut: Any) -> None:
         await bad(load, info, **sizes)
         await bad(Opcode.COMBINE, f_out, **sizes, vertices=nodes, kind=Combination.WHOLE)
         await good(Opcode.LOCATE, vertices=nodes)
-        await bad(Opcode.PROCESS, f_out, **right | sizes, vertices=nodes)
+        await bad(Opcode.PROCESS, f_out, **right | sizes | {"f_in": f_in % (1 << 17)}, vertices=nodes)
 
     flags = ("combined", "sparse", "read_inside", "write_inside", "positions", "rooted")
     right = {"neighbour_weight": 1, **dict.fromkeys(flags, 0)}
@@ -769,19 +790,24 @@ async def every_bad_operand_is_told(dut: Any) -> None:
     ):
         await good(Opcode.LOCATE, vertices=wrong if name == "vertices" else nodes)
         await bad(Opcode.COMBINE, wrong, **{**sizes, **whole, "vertices": nodes, name: wrong})
+        if name == "f_in" and wrong >> 17:
+            continue
         await good(Opcode.LOCATE, vertices=wrong if name == "vertices" else nodes)
         await bad(Opcode.PROCESS, wrong, **{**right, "vertices": nodes, name: wrong})
     inside = Opcode.PROCESS
     for name, wrong, others in (
         *(("vertices", nodes ^ 1 << bit, {"combined": 0}) for bit in range(32)),
-        *(("vertices", nodes | 1 << bit, {"combined": 1}) for bit in range(32) if not nodes >> bit & 1),
-        ("vertices", nodes + 1, {"combined": 1}),
+        *(("vertices", nodes ^ 1 << bit, {"combined": 1, "ahead": 0}) for bit in range(32) if nodes ^ 1 << bit),
+        *(("vertices", nodes | 1 << bit, {"combined": 1, "ahead": nodes}) for bit in range(32) if not nodes >> bit & 1),
+        ("vertices", nodes + 1, {"combined": 1, "ahead": nodes + 1}),
+        *(("ahead", nodes | 1 << bit, {"combined": 1}) for bit in range(23) if not nodes >> bit & 1),
+        ("ahead", nodes + 1, {"combined": 1}),
         *(("neighbour_weight", 1 ^ 1 << bit, {}) for bit in range(15)),
         *(("neighbour_weight", 256 ^ 1 << bit, {}) for bit in range(15)),
         ("neighbour_weight", 0, {}),
         ("neighbour_weight", -1, {}),
         ("neighbour_weight", -(1 << 15), {}),
-        *(("positions", 1 << bit, {"combined": 1}) for bit in range(32) if 1 << bit > nodes),
+        *(("positions", 1 << bit, {"combined": 1}) for bit in range(24) if 1 << bit > nodes),
         ("positions", nodes + 1, {"combined": 1}),
         *(("row_granules", length, {}) for length in range(granules)),
         *(("row_granules", length + granules - 1, {"first_granule": length}) for length in (1, 100, 0xFFF)),
@@ -789,21 +815,23 @@ async def every_bad_operand_is_told(dut: Any) -> None:
         ("combined", 1, {"read_inside": 1}),
         ("rooted", 1, {}),
         ("rooted", 1, {"sparse": 1}),
+        ("rooted", 1, {"combined": 1, "ahead": nodes - 1}),
         *(() if world.design.row_memory else (("read_inside", 1, {}), ("write_inside", 1, {}))),
     ):
         if (name, wrong) in (("neighbour_weight", 1), ("neighbour_weight", 256)):
             continue
         await good(Opcode.LOCATE, vertices=nodes)
-        told = wrong if name in ("vertices", "neighbour_weight", "positions", "row_granules") else inside
+        told = wrong if name in ("vertices", "ahead", "neighbour_weight", "positions", "row_granules") else inside
         await bad(Opcode.PROCESS, told, **{**right, "vertices": nodes, name: wrong, **others})
     block = {"first_granule": 0xFFF, "row_granules": 0xFFF + granules}
-    rooted = {"rooted": 1, "combined": 1}
-    for allowed in ({"combined": 1, "positions": nodes}, {"positions": nodes + 1}, block, rooted, {}):
+    rooted = {"rooted": 1, "combined": 1, "ahead": nodes}
+    some = {"combined": 1, "positions": nodes}
+    for allowed in ({**some, "ahead": nodes}, {**some, "ahead": 0}, {"positions": nodes + 1}, block, rooted, {}):
         await good(Opcode.LOCATE, vertices=nodes)
         await good(Opcode.PROCESS, **right | allowed, vertices=nodes)
     for fewer in (0, 1, nodes - 1):
         await good(Opcode.LOCATE, vertices=nodes)
-        await good(Opcode.PROCESS, **right | {"combined": 1, "positions": nodes}, vertices=fewer)
+        await good(Opcode.PROCESS, **right | {**some, "ahead": fewer}, vertices=fewer)
 
 
 @cocotb.test()

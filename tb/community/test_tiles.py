@@ -323,7 +323,7 @@ def test_commands_of_tiles_name_what_lies_there(density: float) -> None:
             assert words(image, locate_["offsets"], tile.vertices + 1).tolist() == tile.offsets.tolist()
             assert locate_["edge_count"] == tile.edges.size
             assert words(image, locate_["edges"], tile.edges.size).tolist() == tile.edges.tolist()
-            assert (process["features"], process["combined"]) == (combined.line, 1)
+            assert (process["rows"], process["combined"], process["ahead"]) == (combined.line, 1, tile.vertices)
             assert (process["positions"], process["first_partial"]) == (tile.rows.size, tile.first_partial)
             places = words(image, process["feature_offsets"], tile.rows.size)
             assert places.tolist() == (tile.rows * distance // 32).tolist()

@@ -121,7 +121,7 @@ async def a_row_a_cycle(dut: Any, chiplets: int) -> None:
     errors: list[dict[str, int]] = []
     bench.take("remote_error", errors.append)
     got = await sends(bench, dut, offsets, chiplets, 1, 1000)
-    assert bench.cycle - before <= rows * -(-(chiplets + width - 1) // width) + 8
+    assert bench.cycle - before <= rows * -(-(chiplets + width - 1) // width) + 10
     assert not errors
     assert got == departures(np.array(offsets), chiplets, 1, 1000)
 
