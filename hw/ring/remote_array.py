@@ -48,7 +48,7 @@ class RemoteArray(wiring.Component):
     done : Out(1)
         The last offset has been used and all entries have been taken.
     error : stream of `ErrorReport`, always ready
-        ``OFFSET_ORDER`` with the row; it needs no chiplet.
+        ``OFFSET_ORDER`` with the row; from it on no vertex travels.
     """
 
     def __init__(self, data_width: int = 256) -> None:
@@ -121,7 +121,7 @@ class RemoteArray(wiring.Component):
                 tile.eq(Mux(row_end, 0, tile + count)),
                 row.eq(row + row_end),
                 farthest.eq(Mux(row_end, 0, reach)),
-                fell.eq(~row_end & (fell | falls.any())),
+                fell.eq(fell | falls.any()),
             ]
         with m.If(consumed):
             m.d.sync += [carried.eq(values[-1]), ended[0].eq(beat.last)]
