@@ -191,7 +191,7 @@ class NeededList(wiring.Component):
 
     def _mark(self, m: Module, beats: stream.Interface, banks: _Banks, window: Value) -> "_Marks":
         """Compare the words of a beat, then mark in each cycle one of them in each bank, and report one."""
-        count, bank_bits, bit_bits = self._banks, exact_log2(self._banks), exact_log2(_ROW)
+        count = self._banks
         vertices = self.boundaries[self.chiplets]
         # The limits are constant while sources arrive, so they are registered.
         own_first, own_end, limit = Signal(32), Signal(32), Signal(33)
@@ -229,39 +229,49 @@ class NeededList(wiring.Component):
                     to_mark[n].eq(real & inside & ~own),
                     to_report[n].eq(real & (vid >= limit) & (window == 0)),
                 ]
-        chosen = []
-        for number, (read, write) in enumerate(banks):
-            mine = Signal(count, name=f"mine_{number}")
-            one = Signal(count, name=f"one_{number}")
-            m.d.comb += [
-                mine.eq(Cat(to_mark[n] & (vids[n][:bank_bits] == number) for n in range(count))),
-                one.eq(mine & -mine),
-            ]
-            chosen.append(one)
-            at = Signal(exact_log2(self.bitmap) - bank_bits, name=f"at_{number}")
-            for n in range(count):
-                with m.If(one[n]):
-                    m.d.comb += at.eq(vids[n][bank_bits:])
-            # The row is read, then written with the bit; one that was written meanwhile is that of the cycle before.
-            low, again, place, before = bit_bits - bank_bits, Signal(), Signal.like(at), Signal.like(write.data)
-            with m.If(one.any()):
-                m.d.comb += read.addr.eq(at[low:])
-            m.d.sync += [
-                written[number].eq(one.any()),
-                place.eq(at),
-                again.eq(written[number] & (place[low:] == at[low:])),
-                before.eq(write.data),
-            ]
-            with m.If(written[number]):
-                m.d.comb += [
-                    write.en.eq(1),
-                    write.addr.eq(place[low:]),
-                    write.data.eq(Mux(again, before, read.data) | (1 << place[:low])),
-                ]
-            m.d.sync += Cover(written[number] & again, "two marks of a row in a row")
+        chosen = [self._mark_one(m, n, banks[n], to_mark, vids, written[n]) for n in range(count)]
         m.d.comb += marked.eq(reduce(or_, chosen))
         m.d.sync += Cover((to_mark & ~marked).any(), "words of a beat in the same bank")
         return marks
+
+    def _mark_one(
+        self, m: Module, number: int, bank: tuple[RegisteredRead, Any], to_mark: Value, vids: Any, written: Value
+    ) -> Signal:
+        """Mark the first of the words in a bank: its row is read, and in the next cycle written with the bit.
+
+        Returns
+        -------
+        The word, one-hot.
+        """
+        (read, write), count, bank_bits = bank, self._banks, exact_log2(self._banks)
+        mine, chosen = Signal(count, name=f"mine_{number}"), Signal(count, name=f"chosen_{number}")
+        m.d.comb += [
+            mine.eq(Cat(to_mark[n] & (vids[n][:bank_bits] == number) for n in range(count))),
+            chosen.eq(mine & -mine),
+        ]
+        at = Signal(exact_log2(self.bitmap) - bank_bits, name=f"at_{number}")
+        for n in range(count):
+            with m.If(chosen[n]):
+                m.d.comb += at.eq(vids[n][bank_bits:])
+        bits = exact_log2(_ROW) - bank_bits
+        # A row that is written while it is read is that of the mark before.
+        again, place, before = Signal(), Signal.like(at), Signal.like(write.data)
+        m.d.sync += [
+            written.eq(chosen.any()),
+            place.eq(at),
+            again.eq(written & (place[bits:] == at[bits:])),
+            before.eq(write.data),
+        ]
+        with m.If(chosen.any()):
+            m.d.comb += read.addr.eq(at[bits:])
+        with m.If(written):
+            m.d.comb += [
+                write.en.eq(1),
+                write.addr.eq(place[bits:]),
+                write.data.eq(Mux(again, before, read.data) | (1 << place[:bits])),
+            ]
+        m.d.sync += Cover(written & again, "two marks of a row in a row")
+        return chosen
 
     def _count(self, m: Module, found: stream.Interface) -> Signal:
         """Count the entries of every owner, a cycle after they leave; return whose entry left in the last cycle."""
