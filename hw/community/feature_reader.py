@@ -322,8 +322,13 @@ class FeatureReader(wiring.Component):
             pieces.o.ready.eq(moves & beat.last),
         ]
         task, row, ends = self.o.payload.beat, passing.i.payload, beat.last & piece.ends
-        # Beats of a combined row that have passed.
-        number = Signal(range(max(2, self.config.row_beats)))
+        # Beats of a combined row that have passed, and its tag, which comes with its first piece.
+        number, tag, kept = (
+            Signal(range(max(2, self.config.row_beats))),
+            Signal(self.config.tag),
+            Signal(self.config.tag),
+        )
+        m.d.comb += tag.eq(Mux(piece.begins, piece.tag, kept))
         m.d.comb += [
             self.o.valid.eq(moves & ~passes),
             self.o.payload.combiner.eq(piece.combiner),
@@ -336,13 +341,13 @@ class FeatureReader(wiring.Component):
             passing.i.valid.eq(comes & passes),
             row.data.eq(beat.data),
             row.last.eq(ends),
-            self.config.tag_of(row).eq(piece.tag),
+            self.config.tag_of(row).eq(tag),
             self.config.tag_of(row).beat.eq(number),
         ]
         with m.If(moves):
             m.d.sync += fresh.eq(beat.last)
         with m.If(moves & passes):
-            m.d.sync += number.eq(Mux(ends, 0, number + 1))
+            m.d.sync += [number.eq(Mux(ends, 0, number + 1)), kept.eq(tag)]
         m.d.sync += [
             Cover(reader.o.valid & pieces.o.valid & ~self.go, "features wait"),
             Cover(comes & passes & ~passing.i.ready, "a combined row waits"),

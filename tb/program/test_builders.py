@@ -90,7 +90,7 @@ def test_images_of_every_kind(
             for name, (region, _) in command.references.items():
                 assert region.kind in KINDS[name], (command.opcode.name, name, region.kind)
                 # What belongs to a layer is used by that layer, or is the results of the one before.
-                if name in ("weights", "biases", "results", "program", "rows"):
+                if region.kind != RegionKind.COMBINED and name in ("weights", "biases", "results", "program", "rows"):
                     assert region.layer == command.fields["layer"]
         layers = {command.fields["layer"] for command in image.commands}
         assert layers == set(range(len(widths)))
@@ -119,7 +119,10 @@ def test_images_of_rooted_layers(
             for name, (region, _) in command.references.items():
                 assert region.kind in KINDS[name], (command.opcode.name, name, region.kind)
             if command.opcode in (Opcode.AGGREGATE, Opcode.PROCESS):
-                assert fields.get("rooted", 0) == (layer.root is not None) == ("own" in command.references)
+                own_rows = layer.root is not None
+                assert fields.get("rooted", 0) == own_rows
+                if command.opcode == Opcode.AGGREGATE:
+                    assert own_rows == ("own" in command.references)
         for number, layer in enumerate(problem.model.layers):
             whole = [
                 command.references["combined"][0].kind
