@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw.host.axi_lite import AXI4LiteSignature
 from hw.host.control_port import ADDRESS_WIDTH, ControlPort
-from hw.memory.axi import flat_members
+from hw.memory.axi import ATTRIBUTES, flat_members
 from hw.stream.black_box import black_boxes_of
 
 __all__ = ["Hosted"]
@@ -31,7 +31,8 @@ class Hosted(wiring.Component):
         See `ControlPort`.
     irq : Out(1)
     m_axi_* : AXI4 manager
-        And every other port of the machine, unchanged; ``opcode`` and ``layer`` show the command in progress.
+        With AxLOCK, AxCACHE and AxQOS, which are constant (`hw.memory.axi.ATTRIBUTES`). And every other port of the
+        machine, unchanged; ``opcode`` and ``layer`` show the command in progress.
 
     Raises
     ------
@@ -51,6 +52,7 @@ class Hosted(wiring.Component):
                 **flat_members("s_axil", In(AXI4LiteSignature(ADDRESS_WIDTH))),
                 "irq": Out(1),
                 **{name: members[name] for name in self._passed},
+                **{name: Out(width) for name, (width, _) in _attributes().items()},
             }
         )
 
@@ -73,6 +75,7 @@ class Hosted(wiring.Component):
             control.write_beat.eq(machine.m_axi_wvalid & machine.m_axi_wready),
             self.irq.eq(control.irq),
         ]
+        m.d.comb += [getattr(self, name).eq(value) for name, (_, value) in _attributes().items()]
         lite = {name: control for name in control.signature.members if name.startswith("s_axil_")}
         for name, inner in {**lite, **dict.fromkeys(self._passed, machine)}.items():
             member, outside, inside = self.signature.members[name], getattr(self, name), getattr(inner, name)
@@ -81,3 +84,8 @@ class Hosted(wiring.Component):
             else:
                 m.d.comb += outside.eq(inside) if member.flow == Out else inside.eq(outside)
         return m
+
+
+def _attributes() -> dict[str, tuple[int, int]]:
+    """Return width and value of the constant signals of the memory port's address channels."""
+    return {f"m_axi_{channel}{name}": signal for channel in ("ar", "aw") for name, signal in ATTRIBUTES.items()}

@@ -15,6 +15,7 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 __all__ = [
+    "ATTRIBUTES",
     "AXI4ReadSignature",
     "AXI4Signature",
     "AXI4WriteSignature",
@@ -25,6 +26,11 @@ __all__ = [
     "connect_manager",
     "flat_members",
 ]
+
+
+#: Signals of an address channel that are constant at the top level, with width and value: normal accesses, to memory
+#: that may be buffered and not cached, of no priority. AxPROT is 0 inside already: unprivileged, secure, data.
+ATTRIBUTES: dict[str, tuple[int, int]] = {"lock": (1, 0), "cache": (4, 0b0011), "qos": (4, 0)}
 
 
 class Burst(enum.Enum, shape=2):  # type: ignore[call-arg]

@@ -10,6 +10,7 @@ from typing import Any
 from amaranth.hdl import Const, Value
 from amaranth.lib import wiring
 
+from hw.memory.axi import ATTRIBUTES
 from sim.models.activity import WINDOW
 from sim.models.records import record_source
 from sim.models.verilog import Pin, held, instance, vector
@@ -50,6 +51,8 @@ COUNTERS: dict[str, int] = {
 }
 #: Port of a design that says which parts work.
 WATCHED = "working"
+#: Signals of AXI4 that the model has no pins for: a top level drives them with constants.
+_IGNORED = tuple(f"{channel}{name}" for channel in ("ar", "aw") for name in ATTRIBUTES)
 #: Signals of AXI4 that the model drives.
 _ANSWERS = ("arready", "rid", "rdata", "rresp", "rlast", "rvalid", "awready", "wready", "bid", "bresp", "bvalid")
 #: Signals of AXI4 that the model receives.
@@ -125,7 +128,7 @@ def wrapper(
     """
     memories = memories or {"m_axi": MemoryModel()}
     ports = {pin.name: pin for pin in ports_of(component)}
-    inner = {f"{prefix}_{signal}" for prefix in memories for signal in _REQUESTS + _ANSWERS}
+    inner = {f"{prefix}_{signal}" for prefix in memories for signal in _REQUESTS + _ANSWERS + _IGNORED}
     common = {"clk": "clk", "rst": "rst"}
     numbering = {"number": f"8'({number or 0})"}
     if WATCHED in ports:
