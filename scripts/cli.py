@@ -14,6 +14,7 @@ from rich.progress import Progress
 from scripts.blocks import Block, UserError, find
 from scripts.dnp.cli import add_to as add_dnp_to
 from scripts.options import Strict
+from scripts.soc_cli import add_to as add_soc_to
 from scripts.version import described
 
 app = typer.Typer(
@@ -461,6 +462,7 @@ def doctor(
 
 
 add_dnp_to(app)
+add_soc_to(app)
 
 
 def main() -> None:

@@ -1,8 +1,8 @@
 """A generated machine as a LiteX core: control registers, memory port and interrupt, in any system by three lines.
 
-    from soc.core import Atoll
-    self.atoll = Atoll(self.platform, "build/verilog/machine_small.v")
-    self.atoll.join(self)
+from soc.core import Atoll
+self.atoll = Atoll(self.platform, "build/verilog/machine_small.v")
+self.atoll.join(self)
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Any
 from litex.gen import LiteXModule
 from litex.soc.integration.soc import SoCRegion
 from litex.soc.interconnect.axi import AXIInterface, AXILiteInterface
-from litedram.frontend.axi import LiteDRAMAXI2Native
 from migen import ClockSignal, Instance, ResetSignal, Signal
 
 from contracts.errors import InputError
+from soc.banked import BankedPort
 
 __all__ = ["WINDOW", "Atoll"]
 
@@ -25,8 +25,6 @@ __all__ = ["WINDOW", "Atoll"]
 WINDOW = 0x1000
 #: Signals of an address channel, of which ID and address have widths of their own.
 _ADDRESS = ("addr", "len", "size", "burst", "lock", "cache", "prot", "qos")
-#: Beats that LiteDRAM's port takes ahead each way; less than a burst would stop reads between bursts.
-_BUFFERED = 32
 
 
 class _Line:
@@ -77,7 +75,9 @@ class Atoll(LiteXModule):
         pins: dict[str, Any] = {"i_clk": ClockSignal(), "i_rst": ResetSignal(), "o_irq": self.irq}
         pins |= _memory_pins(memory)
         pins |= _control_pins(control, ports["s_axil_awaddr"])
-        self.specials += Instance(path.stem, **{pin: to for pin, to in pins.items() if pin[2:] in ports or "clk" in pin})
+        self.specials += Instance(
+            path.stem, **{pin: to for pin, to in pins.items() if pin[2:] in ports or "clk" in pin}
+        )
         platform.add_source(str(path))
 
     def join(self, soc: Any, name: str = "atoll", sdram: Any = None) -> None:
@@ -105,13 +105,11 @@ class Atoll(LiteXModule):
         if sdram is None:
             soc.bus.add_master(name, self.memory)
             return
-        port = sdram.crossbar.get_port()
-        if port.data_width != self.memory.data_width:
+        width = sdram.crossbar.controller.data_width
+        if width != self.memory.data_width:
             what = f"has a memory port of {self.memory.data_width} bits"
-            raise InputError(str(self.verilog), what, f"{port.data_width}, the width of the memory controller")
-        self.bridge = LiteDRAMAXI2Native(
-            self.memory, port, _BUFFERED, _BUFFERED, base_address=soc.bus.regions["main_ram"].origin
-        )
+            raise InputError(str(self.verilog), what, f"{width}, the width of the memory controller")
+        self.bridge = BankedPort(self.memory, sdram.crossbar, soc.bus.regions["main_ram"].origin)
 
 
 def _memory_pins(axi: AXIInterface) -> dict[str, Any]:

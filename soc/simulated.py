@@ -139,7 +139,9 @@ def _fill(phy: SDRAMPHYModel, contents: bytes, databits: int) -> None:
     banks = [part for _, part in phy._submodules if isinstance(part, BankModel)]
     beat, columns = databits, 1 << phy.module.geom_settings.colbits  # bytes of eight columns; columns of a row
     beats = columns // 8
-    data = contents + bytes(-len(contents) % (beat * beats * len(banks)) or (0 if contents else beat * beats * len(banks)))
+    data = contents + bytes(
+        -len(contents) % (beat * beats * len(banks)) or (0 if contents else beat * beats * len(banks))
+    )
     rows = np.frombuffer(data, np.uint8).reshape(-1, len(banks), beats, beat)[..., ::-1]
     for number, bank in enumerate(banks):
         (memory,) = (part for part in bank._fragment.specials if isinstance(part, Memory))
@@ -157,4 +159,3 @@ def sources_of(system: SimulatedSystem) -> Sources:
     for path, *_ in system.platform.sources:
         texts[os.path.basename(path)] = Path(path).read_text()
     return Sources(texts, dict(out.data_files), system.header(), "system")
-

@@ -117,8 +117,18 @@ def simulate_system(
 
 def _build(machine: Path, texts: dict[str, str], top: str) -> Build:
     """Build the system with the other end of its serial port."""
-    wires = {f"serial_{way}_{name}": 8 if name == "data" else 1 for way in ("sink", "source") for name in ("data", "valid", "ready")}
-    pins = [Pin("rst", True), Pin("irq", False), Pin("finished", False), Pin("status", False, 8), Pin("cycles", False, 64)]
+    wires = {
+        f"serial_{way}_{name}": 8 if name == "data" else 1
+        for way in ("sink", "source")
+        for name in ("data", "valid", "ready")
+    }
+    pins = [
+        Pin("rst", True),
+        Pin("irq", False),
+        Pin("finished", False),
+        Pin("status", False, 8),
+        Pin("cycles", False, 64),
+    ]
     body = [f"  wire {vector(width)}{name};" for name, width in wires.items()]
     body.append(instance(top, "system", {"clk": "clk", "rst": "rst", "irq": "irq", **{name: name for name in wires}}))
     serial = {name.removeprefix("serial_"): name for name in wires}

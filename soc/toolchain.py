@@ -22,7 +22,15 @@ FIRMWARE = (
 #: Every warning is an error.
 STRICT = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic")
 _TARGET = ("-target", "riscv32-freestanding-none", "-mcpu=generic_rv32+m", "-mabi=ilp32")
-_OPTIONS = ("-Os", "-ffreestanding", "-nostdlib", "-ffunction-sections", "-Wl,--gc-sections", "-fno-sanitize=undefined")
+_OPTIONS = (
+    "-O2",
+    "-ffreestanding",
+    "-fno-builtin",
+    "-nostdlib",
+    "-ffunction-sections",
+    "-Wl,--gc-sections",
+    "-fno-sanitize=undefined",
+)
 
 
 def compile_firmware(header: str, folder: Path, sources: Sequence[Path] = FIRMWARE) -> list[int]:
@@ -52,7 +60,18 @@ def compile_firmware(header: str, folder: Path, sources: Sequence[Path] = FIRMWA
     (folder / "atoll_registers.h").write_text(c_header())
     program, binary = folder / "firmware.elf", folder / "firmware.bin"
     includes = (f"-I{folder}", f"-I{DRIVER}", f"-I{SOURCES}")
-    zig("cc", *_TARGET, *STRICT, *_OPTIONS, *includes, "-T", str(SOURCES / "link.ld"), *map(str, sources), "-o", str(program))
+    zig(
+        "cc",
+        *_TARGET,
+        *STRICT,
+        *_OPTIONS,
+        *includes,
+        "-T",
+        str(SOURCES / "link.ld"),
+        *map(str, sources),
+        "-o",
+        str(program),
+    )
     zig("objcopy", "-O", "binary", str(program), str(binary))
     data = binary.read_bytes()
     data += bytes(-len(data) % 4)

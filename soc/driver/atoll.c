@@ -98,17 +98,19 @@ uint32_t atoll_u32(const void *at)
 
 uint32_t atoll_crc32(uint32_t before, const void *data, size_t bytes)
 {
-    /* Remainders of the reflected polynomial 0x04c11db7 for four bits at a time: a table that fits a small ROM. */
-    static const uint32_t table[16] = {
-        0x00000000u, 0x1db71064u, 0x3b6e20c8u, 0x26d930acu, 0x76dc4190u, 0x6b6b51f4u, 0x4db26158u, 0x5005713cu,
-        0xedb88320u, 0xf00f9344u, 0xd6d6a3e8u, 0xcb61b38cu, 0x9b64c2b0u, 0x86d3d2d4u, 0xa00ae278u, 0xbdbdf21cu};
+    /* Remainders of the reflected polynomial 0x04c11db7 by the next byte, worked out on the first call. */
+    static uint32_t table[256];
+    if (table[1] == 0)
+        for (uint32_t n = 0; n < 256; n++) {
+            uint32_t rest = n;
+            for (int bit = 0; bit < 8; bit++)
+                rest = rest >> 1 ^ (rest & 1u ? 0xedb88320u : 0u);
+            table[n] = rest;
+        }
     const uint8_t *byte = data;
     uint32_t crc = ~before;
-    for (; bytes > 0; bytes--) {
-        crc ^= *byte++;
-        crc = crc >> 4 ^ table[crc & 15u];
-        crc = crc >> 4 ^ table[crc & 15u];
-    }
+    for (; bytes > 0; bytes--)
+        crc = crc >> 8 ^ table[(crc ^ *byte++) & 0xffu];
     return ~crc;
 }
 

@@ -21,7 +21,12 @@ static uint32_t numbers[3]; /* of labels that count, of right classes, of wrong 
 
 void *memset(void *to, int value, size_t bytes)
 {
-    for (uint8_t *at = to; bytes > 0; bytes--)
+    uint8_t *at = to;
+    uint32_t word = (uint8_t)value * 0x01010101u;
+    if ((uintptr_t)at % 4 == 0)
+        for (; bytes >= 4; bytes -= 4, at += 4)
+            *(uint32_t *)(void *)at = word;
+    for (; bytes > 0; bytes--)
         *at++ = (uint8_t)value;
     return to;
 }
