@@ -98,7 +98,7 @@ BOARDS = {
         Board(
             "ecpix5",
             "LambdaConcept ECPIX-5 85F: LFE5UM5G-85F, 16 data pins of DDR3",
-            50_000_000,
+            75_000_000,
             16,
             ("--um5g-85k", "--package", "CABGA554", "--speed", "8"),
             _Ecpix5,

@@ -8,7 +8,8 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw.host.axi_lite import AXI4LiteSignature
 from hw.host.control_port import ADDRESS_WIDTH, ControlPort
-from hw.memory.axi import ATTRIBUTES, flat_members
+from hw.memory.axi import ATTRIBUTES, connect_flat, flat_members
+from hw.memory.axi_narrower import AXINarrower
 from hw.stream.black_box import black_boxes_of
 
 __all__ = ["Hosted"]
@@ -24,6 +25,8 @@ class Hosted(wiring.Component):
     ----------
     machine
         Has ``start``, ``done``, ``opcode``, ``layer`` and an AXI4 manager ``m_axi_*``, like `Chiplet`.
+    bus_width
+        Width of the beats of ``m_axi_*``, if they are narrower than the machine's; see `AXINarrower`.
 
     Attributes
     ----------
@@ -40,12 +43,16 @@ class Hosted(wiring.Component):
         If the machine lacks one of these.
     """
 
-    def __init__(self, machine: Any) -> None:
+    def __init__(self, machine: Any, bus_width: int | None = None) -> None:
         members = dict(machine.signature.members)
         for name in (*_CONTROLLED, *_WATCHED, "m_axi_araddr", "m_axi_rvalid", "m_axi_wvalid"):
             if name not in members:
                 raise ValueError(f"machine must have a port {name}, which {type(machine).__name__} has not")
-        self.machine = machine
+        self.machine, self._narrower = machine, None
+        if bus_width is not None and bus_width != len(machine.m_axi_rdata):
+            widths = {"address_width": len(machine.m_axi_araddr), "id_width": len(machine.m_axi_arid)}
+            self._narrower = AXINarrower(wide=len(machine.m_axi_rdata), narrow=bus_width, **widths)
+            members |= flat_members("m_axi", Out(self._narrower.o.signature))
         self._passed = [name for name in members if name not in _CONTROLLED]
         super().__init__(
             {
@@ -77,13 +84,25 @@ class Hosted(wiring.Component):
         ]
         m.d.comb += [getattr(self, name).eq(value) for name, (_, value) in _attributes().items()]
         lite = {name: control for name in control.signature.members if name.startswith("s_axil_")}
-        for name, inner in {**lite, **dict.fromkeys(self._passed, machine)}.items():
-            member, outside, inside = self.signature.members[name], getattr(self, name), getattr(inner, name)
+        inside = {**lite, **dict.fromkeys(self._passed, machine)}
+        if self._narrower is not None:
+            inside = {name: inner for name, inner in inside.items() if not name.startswith("m_axi_")}
+            self._narrow(m)
+        for name, inner in inside.items():
+            member, outside, port = self.signature.members[name], getattr(self, name), getattr(inner, name)
             if member.is_signature:
-                connect(m, inside, flipped(outside))
+                connect(m, port, flipped(outside))
             else:
-                m.d.comb += outside.eq(inside) if member.flow == Out else inside.eq(outside)
+                m.d.comb += outside.eq(port) if member.flow == Out else port.eq(outside)
         return m
+
+    def _narrow(self, m: Module) -> None:
+        """Put the narrower between the machine's memory port and this one."""
+        m.submodules.narrower = narrower = self._narrower
+        connect_flat(m, self, "m_axi", narrower.o)
+        for name, member in narrower.i.signature.members.items():
+            port, own = getattr(self.machine, f"m_axi_{name}"), getattr(narrower.i, name)
+            m.d.comb += own.eq(port) if member.flow == In else port.eq(own)
 
 
 def _attributes() -> dict[str, tuple[int, int]]:

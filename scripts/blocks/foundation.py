@@ -73,6 +73,7 @@ BLOCKS: tuple[Block, ...] = (
     ),
     # Measured with the parts of the ring unit.
     Block(name="memory.axi_merge", factory="hw.memory.axi_merge:AXIMerge"),
+    Block(name="memory.axi_narrower", factory="hw.memory.axi_narrower:AXINarrower"),
     Block(name="memory.word_writer", factory="hw.memory.word_writer:WordWriter"),
     Block(
         # All at one port; measures the benches of fetcher, range reader, serialiser, arbiter and write port.

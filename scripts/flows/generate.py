@@ -6,7 +6,7 @@ import json
 import os
 import re
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass
 from enum import Enum
 from importlib.metadata import version
@@ -19,11 +19,17 @@ from amaranth.lib import data
 
 from hw.stream.black_box import black_boxes_of
 from scripts.blocks import Block
+from scripts.flows.fusesoc import core_file, machine_bench
 from scripts.flows.outputs import checked_folder, publishing
 from scripts.flows.ports import flat_ports
 from scripts.flows.table import show
 from scripts.flows.yosys import ToolError, yosys
 from sim.harness.build import WAIVED, to_rtlil, verilator_path
+from soc.exports.c_header import c_header
+from soc.exports.csr_json import csr_json
+from soc.exports.device_tree import device_tree
+from soc.exports.ipxact import ipxact
+from soc.exports.svd import svd
 
 
 @dataclass(frozen=True)
@@ -88,6 +94,26 @@ def flat(table: Mapping[str, Any], before: str = "") -> dict[str, Any]:
     return found
 
 
+def is_hosted(ports: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether a component with these ports is a machine behind its control port."""
+    return {"s_axil_awaddr", "m_axi_araddr", "irq"} <= {port["name"] for port in ports}
+
+
+def machine_files(module: str, ports: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Return what other tools read of a machine behind its control port, by file name.
+
+    A C header, CMSIS-SVD, JSON and IP-XACT of its registers, an example of a device tree, and a bench in C++.
+    """
+    return {
+        "atoll_registers.h": c_header(),
+        f"{module}.svd": svd(),
+        f"{module}.csr.json": csr_json(),
+        f"{module}.ipxact.xml": ipxact(module, ports),
+        f"{module}.dts": device_tree(),
+        f"{module}_bench.cpp": machine_bench(module),
+    }
+
+
 def waived(text: str) -> str:
     """Return generated Verilog that says itself which of Verilator's rules it does not keep.
 
@@ -98,23 +124,6 @@ def waived(text: str) -> str:
         return "".join(f"// verilator lint_{switch} {rule}\n" for rule in WAIVED)
 
     return f"{each('off')}\n{text}\n{each('on')}"
-
-
-def core_file(module: str, description: str) -> str:
-    """Return a FuseSoC core description (CAPI2) of one Verilog file."""
-    return (
-        "CAPI=2:\n"
-        f"name: atoll:blocks:{module}:{version('atoll')}\n"
-        f"description: {description}\n"
-        "filesets:\n"
-        "  rtl:\n"
-        f"    files: [{module}.v]\n"
-        "    file_type: verilogSource\n"
-        "targets:\n"
-        "  default:\n"
-        "    filesets: [rtl]\n"
-        f"    toplevel: {module}\n"
-    )
 
 
 def publishable(model: str, folder: Path, module: str) -> str:
@@ -198,8 +207,13 @@ def generate_component(
     documented = (type(component).__doc__ or title).strip().splitlines()[0]
     with publishing(output) as files:
         (files / made.verilog.name).write_text(header(title, parameters) + waived(text))
-        (files / made.ports.name).write_text(json.dumps(port_list(component), indent=1) + "\n")
-        (files / made.core.name).write_text(core_file(module, documented))
+        ports = port_list(component)
+        (files / made.ports.name).write_text(json.dumps(ports, indent=1) + "\n")
+        described = machine_files(module, ports) if is_hosted(ports) else {}
+        bench = f"{module}_bench.cpp" if described else None
+        (files / made.core.name).write_text(core_file(module, documented, bench))
+        for name, content in described.items():
+            (files / name).write_text(content)
     if linted:
         lint(made.verilog, module)
     return made

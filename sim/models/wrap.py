@@ -72,10 +72,13 @@ class MemoryModel:
         Size in beats.
     name
         Prefix of the model's controls and counters at the top, and of its plusargs.
+    beats
+        Beats of the longest burst.
     """
 
     depth: int = 131072
     name: str = "mem"
+    beats: int = 16
 
 
 def ports_of(component: Any) -> Iterator[Pin]:
@@ -154,6 +157,7 @@ def wrapper(
             "ADDR_WIDTH": address,
             "ID_WIDTH": widths[f"{sides[0]}id"],
             "DEPTH": model.depth,
+            "MAX_BEATS": model.beats,
             "NAME": f'"{model.name}"',
             "NUMBERED": int(bool(number)),
         }
