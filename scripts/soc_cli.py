@@ -61,7 +61,8 @@ def sim(
 def build(
     board: Annotated[str, typer.Argument(help="ecpix5.")] = "ecpix5",
     config: _Config = _CONFIG,
-    seed: Annotated[int, typer.Option(help="Of the placement.", min=1)] = 1,
+    seed: Annotated[int, typer.Option(help="Of the first placement.", min=1)] = 1,
+    tries: Annotated[int, typer.Option(help="Placements to try until one meets the clock.", min=1)] = 4,
 ) -> None:
     """Make a bitstream with open tools, and say what it takes and whether the board's clock is met.
 
@@ -73,7 +74,7 @@ def build(
     from scripts.flows import bitstream as flow
     from soc.boards import board_of
 
-    if not flow.report(flow.build_board(board_of(board), config, seed=seed)):
+    if not flow.report(flow.build_board(board_of(board), config, seed=seed, tries=tries)):
         raise typer.Exit(FAILED)
 
 

@@ -73,7 +73,8 @@ class BankedPort(LiteXModule):
             self.comb += [
                 may_read[n].eq(bank.may_read), may_write[n].eq(bank.may_write),
                 bank.read.eq(reads.valid & reads.ready & (read_bank == n)), bank.write.eq(write & (write_bank == n)),
-                bank.read_number.eq(self._in_bank(read_number, n)), bank.write_number.eq(self._in_bank(write_number, n)),
+                bank.read_number.eq(self._in_bank(read_number, n)),
+                bank.write_number.eq(self._in_bank(write_number, n)),
                 bank.value.eq(axi.w.data), bank.strobe.eq(axi.w.strb),
                 data[n].eq(bank.data), full[n].eq(bank.full), taken[n].eq(bank.taken),
                 bank.pop.eq(asked.source.valid & asked.source.ready & (asked.source.bank == n)),

@@ -12,6 +12,7 @@ from sim.harness import CLOCK_NS, parameters
 
 @cocotb.test()
 async def the_firmware_ends(dut: Any) -> None:
+    """Run until the firmware has sent its last byte, and keep its status and the cycles until then."""
     given = parameters()
     dut.rst.value = 1
     Clock(dut.clk, CLOCK_NS, unit="ns", impl="gpi").start()

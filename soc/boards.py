@@ -16,6 +16,7 @@ from migen import ClockDomain, If, Instance, Signal
 from migen.genlib.resetsync import AsyncResetSynchronizer
 
 from contracts.errors import InputError
+from soc import CLOCK_HZ
 from soc.system import System
 
 __all__ = ["BOARDS", "Board", "board_of"]
@@ -98,7 +99,7 @@ BOARDS = {
         Board(
             "ecpix5",
             "LambdaConcept ECPIX-5 85F: LFE5UM5G-85F, 16 data pins of DDR3",
-            75_000_000,
+            CLOCK_HZ,
             16,
             ("--um5g-85k", "--package", "CABGA554", "--speed", "8"),
             _Ecpix5,

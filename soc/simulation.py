@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import logging
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from sim.harness import BuildOptions
 from sim.harness.build import Build, build
 from sim.harness.run import run
 from sim.models.verilog import Pin, held, instance, vector
+from soc import CLOCK_HZ
 from soc.job import Run, job
 from soc.toolchain import compile_firmware
 
-__all__ = ["CLOCK_HZ", "Ended", "simulate_system"]
+__all__ = ["Ended", "simulate_system"]
 
-#: Clock that the DRAM's timings are counted in; that of the board.
-CLOCK_HZ = 50_000_000
 _TOP = "board"
 _SERIAL = Path(__file__).parent / "serial_host.sv"
 

@@ -1,4 +1,4 @@
-"""The system that every board and the simulation share: soft core, memory controller, serial port, machine (A9, R17)."""
+"""The system of every board and of the simulation: soft core, memory controller, serial port, machine (A9, R17)."""
 
 from __future__ import annotations
 

@@ -48,7 +48,8 @@ class Hosted(wiring.Component):
         for name in (*_CONTROLLED, *_WATCHED, "m_axi_araddr", "m_axi_rvalid", "m_axi_wvalid"):
             if name not in members:
                 raise ValueError(f"machine must have a port {name}, which {type(machine).__name__} has not")
-        self.machine, self._narrower = machine, None
+        self.machine = machine
+        self._narrower: AXINarrower | None = None
         if bus_width is not None and bus_width != len(machine.m_axi_rdata):
             widths = {"address_width": len(machine.m_axi_araddr), "id_width": len(machine.m_axi_arid)}
             self._narrower = AXINarrower(wide=len(machine.m_axi_rdata), narrow=bus_width, **widths)
@@ -87,7 +88,7 @@ class Hosted(wiring.Component):
         inside = {**lite, **dict.fromkeys(self._passed, machine)}
         if self._narrower is not None:
             inside = {name: inner for name, inner in inside.items() if not name.startswith("m_axi_")}
-            self._narrow(m)
+            self._narrow(m, self._narrower)
         for name, inner in inside.items():
             member, outside, port = self.signature.members[name], getattr(self, name), getattr(inner, name)
             if member.is_signature:
@@ -96,9 +97,9 @@ class Hosted(wiring.Component):
                 m.d.comb += outside.eq(port) if member.flow == Out else port.eq(outside)
         return m
 
-    def _narrow(self, m: Module) -> None:
+    def _narrow(self, m: Module, narrower: AXINarrower) -> None:
         """Put the narrower between the machine's memory port and this one."""
-        m.submodules.narrower = narrower = self._narrower
+        m.submodules.narrower = narrower
         connect_flat(m, self, "m_axi", narrower.o)
         for name, member in narrower.i.signature.members.items():
             port, own = getattr(self.machine, f"m_axi_{name}"), getattr(narrower.i, name)

@@ -120,7 +120,8 @@ int main(int argc, char **argv) {{
     cycle();
     cycle();
     machine->rst = 0;
-    const bool good = holds("ID", {register("ID").address}, {MAGIC:#x}u) && holds("VERSION", {register("VERSION").address}, {VERSION}u);
+    const bool known = holds("ID", {register("ID").address}, {MAGIC:#x}u);
+    const bool good = holds("VERSION", {register("VERSION").address}, {VERSION}u) && known;
     delete machine;
     return good ? 0 : 1;
 }}

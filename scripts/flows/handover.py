@@ -23,6 +23,9 @@ from scripts.flows.simulations import images_of
 
 __all__ = ["decode", "layout_of", "write_image"]
 
+#: Fields of a region that say where its rows are.
+_SHAPE = ("bytes", "rows", "row_elements", "row_bytes")
+
 
 def layout_of(image: Path) -> Path:
     """Return where the layout of an image is."""
@@ -57,7 +60,7 @@ def write_image(request: Request, out: Path) -> None:
         "bytes": len(image.data),
         "checksum": image.header["checksum"],
         "commands": image.header["commands"],
-        "results": {"offset": region.address, **{name: int(getattr(region, name)) for name in ("bytes", "rows", "row_elements", "row_bytes")}},
+        "results": {"offset": region.address, **{name: int(getattr(region, name)) for name in _SHAPE}},
         "regions": [
             {"kind": each.kind.name.lower(), "layer": each.layer, "offset": each.address, "bytes": each.bytes,
              "written": number in image.written}
@@ -121,9 +124,8 @@ def decode(image: Path, results: Path, out: Path) -> bool:
     right = zlib.crc32(np.ascontiguousarray(table, "<i2").tobytes()) == expected
     of_nodes: Int16Array = table[rows]
     write_predictions(out, of_nodes[answers], classes[answers], fraction)
-    print(
-        f"{out}: {answers.size:,} predictions, {'every value is right' if right else 'values DIFFER from the golden model'}"
-    )
+    found = "every value is right" if right else "values DIFFER from the golden model"
+    print(f"{out}: {answers.size:,} predictions, {found}")
     return right
 
 

@@ -133,7 +133,8 @@ def _registers(root: Element) -> None:
     _add(table, "name", _CONTROL)
     block = _add(table, "addressBlock")
     for tag, text in (
-        ("name", "registers"), ("baseAddress", "0"), ("range", f"{_SPAN:#x}"), ("width", str(REGISTER_BITS)), ("usage", "register"),
+        ("name", "registers"), ("baseAddress", "0"), ("range", f"{_SPAN:#x}"), ("width", str(REGISTER_BITS)),
+        ("usage", "register"),
     ):  # fmt: skip
         _add(block, tag, text)
     for entry in REGISTERS:

@@ -28,7 +28,8 @@ def svd(base: int = 0) -> str:
                                 "xs:noNamespaceSchemaLocation": "CMSIS-SVD.xsd"})  # fmt: skip
     for tag, text in (
         ("vendor", "Atoll"), ("name", "atoll"), ("version", str(VERSION)),
-        ("description", "Accelerator for graph neural networks"), ("addressUnitBits", "8"), ("width", str(REGISTER_BITS)),
+        ("description", "Accelerator for graph neural networks"), ("addressUnitBits", "8"),
+        ("width", str(REGISTER_BITS)),
         ("size", str(REGISTER_BITS)), ("access", "read-write"), ("resetValue", "0x0"), ("resetMask", "0xffffffff"),
     ):  # fmt: skip
         SubElement(device, tag).text = text
