@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+from unittest.mock import patch
 
 from sim.harness import BuildOptions
 from sim.harness.build import Build, build
@@ -15,7 +20,15 @@ from soc import CLOCK_HZ
 from soc.job import Run, job
 from soc.toolchain import compile_firmware
 
-__all__ = ["Ended", "simulate_system"]
+if TYPE_CHECKING:
+    from soc.simulated import Sources
+
+__all__ = ["DEVICE_BYTES", "Ended", "elaborate", "simulate_system"]
+
+T = TypeVar("T")
+#: Bytes of the simulated DRAM with 16 data pins: 8 banks of `ROWS` rows of 1,024 columns.
+ROWS = 1 << 11
+DEVICE_BYTES = 8 * ROWS * 1024 * 2
 
 _TOP = "board"
 _SERIAL = Path(__file__).parent / "serial_host.sv"
@@ -78,19 +91,10 @@ def simulate_system(
     AssertionError
         If the simulator ends abnormally.
     """
-    # LiteX lists every part that it adds.
-    logging.getLogger("SoC").setLevel(logging.ERROR)
-    for name in ("SoCBusHandler", "SoCCSRHandler", "SoCIRQHandler", "SoC"):
-        logging.getLogger(name).setLevel(logging.ERROR)
-    from soc.simulated import ROWS, SimulatedSystem, sources_of
-
     data = job(runs) if job_bytes is None else job_bytes
-    half = 8 * ROWS * 1024 * databits // 8 // 2
+    half = DEVICE_BYTES * databits // 16 // 2
     contents = bytes(half) + data if prepared else b""
-    # Twice: the firmware is compiled for the addresses of the system, and the system holds the firmware.
-    header = sources_of(SimulatedSystem(machine, CLOCK_HZ, databits)).header
-    program = compile_firmware(header, folder / "firmware")
-    sources = sources_of(SimulatedSystem(machine, CLOCK_HZ, databits, contents=contents, firmware=program))
+    sources = _always_alike(elaborate, machine, CLOCK_HZ, databits, contents, folder / "firmware")
     made = _build(machine, sources.texts, sources.top)
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in sources.files.items():
@@ -110,6 +114,35 @@ def simulate_system(
     return Ended(
         None if outcome[0] == "-" else int(outcome[0]), said.read_text(errors="replace"), int(outcome[1]), ended.seconds
     )
+
+
+def _always_alike(make: Callable[..., T], *arguments: Any) -> T:
+    """Call a function in a process of its own, where sets have one order.
+
+    Names in LiteX' Verilog depend on these and on all that it has made before, and the simulator is built again for
+    other names.
+    """
+    with patch.dict(os.environ, PYTHONHASHSEED="0"), ProcessPoolExecutor(1, mp_context=get_context("spawn")) as fresh:
+        return fresh.submit(make, *arguments).result()
+
+
+def elaborate(machine: Path, clock_hz: int, databits: int, contents: bytes, folder: Path) -> Sources:
+    """Compile the firmware for a system, and return the system that holds it.
+
+    Parameters
+    ----------
+    machine, clock_hz, databits, contents
+        As for `soc.simulated.SimulatedSystem`.
+    folder
+        For the firmware.
+    """
+    # LiteX lists every part that it adds.
+    logging.disable(logging.WARNING)
+    from soc.simulated import SimulatedSystem, sources_of
+
+    header = sources_of(SimulatedSystem(machine, clock_hz, databits)).header
+    program = compile_firmware(header, folder)
+    return sources_of(SimulatedSystem(machine, clock_hz, databits, contents=contents, firmware=program))
 
 
 def _build(machine: Path, texts: dict[str, str], top: str) -> Build:
