@@ -18,7 +18,7 @@ from sim.harness.run import run
 from sim.models.verilog import Pin, held, instance, vector
 from soc import CLOCK_HZ
 from soc.job import Run, job
-from soc.toolchain import compile_firmware
+from soc.toolchain import FIRMWARE, compile_firmware
 
 if TYPE_CHECKING:
     from soc.simulated import Sources
@@ -66,6 +66,8 @@ def simulate_system(
     prepared: bool = False,
     limit: int = 200_000_000,
     job_bytes: bytes | None = None,
+    memory: bytes = b"",
+    firmware: Sequence[Path] = FIRMWARE,
 ) -> Ended:
     """Run a job on the simulated system.
 
@@ -85,6 +87,10 @@ def simulate_system(
         Cycles after which the system is given up.
     job_bytes
         Another job than that of `runs`.
+    memory
+        Contents of the DRAM from its start on, with a job that lies there.
+    firmware
+        Files of the program.
 
     Raises
     ------
@@ -93,8 +99,8 @@ def simulate_system(
     """
     data = job(runs) if job_bytes is None else job_bytes
     half = DEVICE_BYTES * databits // 16 // 2
-    contents = bytes(half) + data if prepared else b""
-    sources = _always_alike(elaborate, machine, CLOCK_HZ, databits, contents, folder / "firmware")
+    contents = memory + bytes(half - len(memory)) + data if prepared else b""
+    sources = _always_alike(elaborate, machine, CLOCK_HZ, databits, contents, folder / "firmware", firmware)
     made = _build(machine, sources.texts, sources.top)
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in sources.files.items():
@@ -126,22 +132,24 @@ def _always_alike(make: Callable[..., T], *arguments: Any) -> T:
         return fresh.submit(make, *arguments).result()
 
 
-def elaborate(machine: Path, clock_hz: int, databits: int, contents: bytes, folder: Path) -> Sources:
+def elaborate(
+    machine: Path, clock_hz: int, databits: int, contents: bytes, folder: Path, firmware: Sequence[Path]
+) -> Sources:
     """Compile the firmware for a system, and return the system that holds it.
 
     Parameters
     ----------
     machine, clock_hz, databits, contents
         As for `soc.simulated.SimulatedSystem`.
-    folder
-        For the firmware.
+    folder, firmware
+        As for `soc.toolchain.compile_firmware`.
     """
     # LiteX lists every part that it adds.
     logging.disable(logging.WARNING)
     from soc.simulated import SimulatedSystem, sources_of
 
     header = sources_of(SimulatedSystem(machine, clock_hz, databits)).header
-    program = compile_firmware(header, folder)
+    program = compile_firmware(header, folder, firmware)
     return sources_of(SimulatedSystem(machine, clock_hz, databits, contents=contents, firmware=program))
 
 

@@ -10,15 +10,15 @@ from pathlib import Path
 from contracts.errors import InputError
 from soc.exports.c_header import c_header
 
-__all__ = ["FIRMWARE", "STRICT", "compile_firmware"]
+__all__ = ["COMMAND_FIRMWARE", "FIRMWARE", "STRICT", "compile_firmware"]
 
 _HERE = Path(__file__).parent
 DRIVER, SOURCES = _HERE / "driver", _HERE / "firmware"
-#: Files of the firmware: the start code first.
-FIRMWARE = (
-    *(SOURCES / name for name in ("start.S", "main.c", "scheduler.c", "trap.c", "dram.c", "uart.c")),
-    DRIVER / "atoll.c",
-)
+#: Files of the firmware that runs images: the start code first.
+_COMMON = (*(SOURCES / name for name in ("start.S", "trap.c", "dram.c", "uart.c", "memory.c")), DRIVER / "atoll.c")
+FIRMWARE = (*_COMMON, SOURCES / "main.c", SOURCES / "scheduler.c")
+#: The same for cores that take single commands: the scheduler of A9.
+COMMAND_FIRMWARE = (*_COMMON, SOURCES / "commands.c")
 #: Every warning is an error.
 STRICT = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic")
 _TARGET = ("-target", "riscv32-freestanding-none", "-mcpu=generic_rv32+m", "-mabi=ilp32")

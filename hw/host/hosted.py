@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw.host.axi_lite import AXI4LiteSignature
 from hw.host.control_port import ADDRESS_WIDTH, ControlPort
-from hw.memory.axi import ATTRIBUTES, connect_flat, flat_members
+from hw.memory.axi import connect_flat, constant_members, drive_constants, flat_members
 from hw.memory.axi_narrower import AXINarrower
 from hw.stream.black_box import black_boxes_of
 
@@ -60,7 +60,7 @@ class Hosted(wiring.Component):
                 **flat_members("s_axil", In(AXI4LiteSignature(ADDRESS_WIDTH))),
                 "irq": Out(1),
                 **{name: members[name] for name in self._passed},
-                **{name: Out(width) for name, (width, _) in _attributes().items()},
+                **constant_members("m_axi"),
             }
         )
 
@@ -83,7 +83,7 @@ class Hosted(wiring.Component):
             control.write_beat.eq(machine.m_axi_wvalid & machine.m_axi_wready),
             self.irq.eq(control.irq),
         ]
-        m.d.comb += [getattr(self, name).eq(value) for name, (_, value) in _attributes().items()]
+        drive_constants(m, self, "m_axi")
         lite = {name: control for name in control.signature.members if name.startswith("s_axil_")}
         inside = {**lite, **dict.fromkeys(self._passed, machine)}
         if self._narrower is not None:
@@ -104,8 +104,3 @@ class Hosted(wiring.Component):
         for name, member in narrower.i.signature.members.items():
             port, own = getattr(self.machine, f"m_axi_{name}"), getattr(narrower.i, name)
             m.d.comb += own.eq(port) if member.flow == In else port.eq(own)
-
-
-def _attributes() -> dict[str, tuple[int, int]]:
-    """Return width and value of the constant signals of the memory port's address channels."""
-    return {f"m_axi_{channel}{name}": signal for channel in ("ar", "aw") for name, signal in ATTRIBUTES.items()}

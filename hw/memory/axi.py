@@ -24,6 +24,8 @@ __all__ = [
     "beat_size",
     "connect_flat",
     "connect_manager",
+    "constant_members",
+    "drive_constants",
     "flat_members",
 ]
 
@@ -198,6 +200,25 @@ def connect_flat(m: Module, component: Any, prefix: str, interface: Any) -> None
             m.d.comb += Value.cast(outer).eq(inner)
         else:
             m.d.comb += Value.cast(inner).eq(outer)
+
+
+def constant_members(prefix: str) -> dict[str, wiring.Member]:
+    """Members for the constant signals of both address channels, for the ports of a top level.
+
+    Parameters
+    ----------
+    prefix
+        Name of the interface, such as ``m_axi``.
+    """
+    return {
+        f"{prefix}_{channel}{name}": Out(width) for channel in ("ar", "aw") for name, (width, _) in ATTRIBUTES.items()
+    }
+
+
+def drive_constants(m: Module, component: Any, prefix: str) -> None:
+    """Drive the component's own ports made by `constant_members`."""
+    for channel in ("ar", "aw"):
+        m.d.comb += [getattr(component, f"{prefix}_{channel}{name}").eq(v) for name, (_, v) in ATTRIBUTES.items()]
 
 
 def connect_manager(m: Module, manager: Any, port: Any) -> None:

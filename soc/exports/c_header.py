@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from contracts import COMPLETION, HEADER, LINE_BYTES, MAGIC, REGION, VERSION, Error, RegionKind
+from contracts import COMPLETION, HEADER, LINE_BYTES, MAGIC, REGION, VERSION, Error, Opcode, RegionKind
 from contracts.job import CHECK, JOB, JOB_MAGIC, NO_LABEL, RUN, SEGMENT
 from contracts.layout import Layout
-from contracts.registers import COUNTERS, REGISTERS
+from contracts.registers import COUNTERS, QUEUE_MAGIC, QUEUE_REGISTERS, REGISTERS
 
 __all__ = ["c_header"]
 
@@ -62,6 +62,13 @@ def c_header() -> str:
     for entry in REGISTERS:
         lines.append(f"#define ATOLL_REG_{entry.name} {entry.address:#04x}u /* {entry.access}: {entry.layout.doc} */")
         lines += _fields(f"ATOLL_REG_{entry.name}", entry.layout)
+    lines += ["", "/* The same of the port that queues commands for attribute cores. */"]
+    lines.append(f"#define ATOLL_QUEUE_MAGIC {QUEUE_MAGIC:#010x}u")
+    for entry in QUEUE_REGISTERS:
+        if not entry.name.startswith("COMMAND_") or entry.name == "COMMAND_0":
+            lines.append(f"#define ATOLL_QUEUE_{entry.name} {entry.address:#04x}u /* {entry.layout.doc} */")
+            lines += _fields(f"ATOLL_QUEUE_{entry.name}", entry.layout)
+    lines += ["", "/* Opcodes. */", *(f"#define ATOLL_OPCODE_{code.name} {int(code)}u" for code in Opcode)]
     lines += ["", "/* Error codes. */"]
     lines += [f"#define ATOLL_ERROR_{code.name} {int(code)}u /* {code.doc} */" for code in Error]
     lines += ["", "/* Every error code with its name, for a switch or a table. */", "#define ATOLL_ERRORS(X) \\"]

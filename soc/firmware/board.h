@@ -24,6 +24,15 @@ void put_number(uint64_t value);
 /* dram.c: wakes the DRAM up, and on a board finds its delays. Returns 0, or another value if it does not work. */
 int wake_dram(void);
 
+/* memory.c: says how the job ended, and stops; 0, 1 if a value was wrong, 2 if it was not carried out. */
+void finish_job(uint8_t status) __attribute__((noreturn));
+void give_up(const char *why) __attribute__((noreturn));
+void *memset(void *to, int value, size_t bytes);
+void *memcpy(void *restrict to, const void *restrict from, size_t bytes);
+
+/* Called by the machine's interrupt. */
+void on_done(void);
+
 /* trap.c */
 void allow_interrupt(uint32_t number);
 extern volatile uint32_t interrupts;

@@ -39,9 +39,10 @@ static void wake_up(void)
     store(CSR_SDRAM_DFII_CONTROL, HARDWARE);
 }
 
-/* Words that a trial writes and reads, spread over rows and banks. */
+/* Words that a trial writes and reads, spread over rows and banks at the end of the DRAM, where no job lies. */
 #define TRIAL 64u
 #define STRIDE 0x1044u
+#define TRIED (MAIN_RAM_BASE + MAIN_RAM_SIZE - TRIAL * STRIDE)
 
 static uint32_t pattern(uint32_t n)
 {
@@ -53,10 +54,10 @@ static uint32_t try_memory(void)
 {
     uint32_t wrong = 0;
     for (uint32_t n = 0; n < TRIAL; n++)
-        store(MAIN_RAM_BASE + n * STRIDE, pattern(n));
+        store(TRIED + n * STRIDE, pattern(n));
     discard_cache();
     for (uint32_t n = 0; n < TRIAL; n++) {
-        uint32_t differs = load(MAIN_RAM_BASE + n * STRIDE) ^ pattern(n);
+        uint32_t differs = load(TRIED + n * STRIDE) ^ pattern(n);
         for (uint32_t byte = 0; byte < 4; byte++)
             if (differs >> 8 * byte & 0xffu)
                 wrong |= 1u << byte % DRAM_LANES;

@@ -28,10 +28,4 @@ void submit(const struct run *run);
 struct run *next_ended(void);
 void release(void);
 
-/* Called by the interrupt: collects the run that has ended and issues the next. */
-void on_done(void);
-
-/* main.c: says how the job ended and stops. */
-void finish_job(uint8_t status) __attribute__((noreturn));
-
 #endif

@@ -1,7 +1,6 @@
 /* Traps of VexRiscv: the machine's interrupt goes to the scheduler, everything else ends the job. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "board.h"
-#include "scheduler.h"
 #include "system.h"
 
 /* Bits of VexRiscv's own interrupt controller, which is two CSRs. */

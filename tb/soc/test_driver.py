@@ -36,20 +36,28 @@ SYNC = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
 
 
 class Port(ctypes.Structure):
+    """``struct atoll_port``."""
+
     _fields_ = [("context", ctypes.c_void_p), ("read", READ), ("write", WRITE), ("wait", WAIT),
                 ("flush", SYNC), ("discard", SYNC)]  # fmt: skip
 
 
 class Device(ctypes.Structure):
+    """``struct atoll``."""
+
     _fields_ = [("port", Port)]
 
 
 class Finished(ctypes.Structure):
+    """``struct atoll_finished``."""
+
     _fields_ = [*((name, ctypes.c_uint32) for name in ("error", "layer", "tag", "info")),
                 ("counters", ctypes.c_uint64 * len(COUNTERS))]  # fmt: skip
 
 
 class Region(ctypes.Structure):
+    """``struct atoll_region``."""
+
     _fields_ = [(name, ctypes.c_uint32)
                 for name in ("kind", "layer", "offset", "bytes", "rows", "row_elements", "row_bytes")]  # fmt: skip
 
@@ -92,9 +100,11 @@ class Played:
         return ["ID", "VERSION", "CONTROL", "STATUS", "IMAGE", "INTERRUPT", "COMPLETION", "INFO", *counters]
 
     def read(self, _: Any, address: int) -> int:
+        """Return a register."""
         return self.values.get(self.names[address], 0)
 
     def write(self, _: Any, address: int, value: int) -> None:
+        """Keep a write, and what it changes."""
         name = self.names[address]
         self.written.append((name, value))
         if name != "IMAGE" or not value >> self.reach:
@@ -103,6 +113,7 @@ class Played:
             self.values["STATUS"] = register("STATUS").layout.pack({"busy": 1})
 
     def wait(self, _: Any) -> int:
+        """Let time pass; the run ends with the last wait."""
         self.waits -= 1
         if self.waits == 0:
             self.values["STATUS"] = register("STATUS").layout.pack({"done": 1})
@@ -111,9 +122,11 @@ class Played:
         return 0 if self.waits >= 0 else 1
 
     def open(self) -> int:
+        """Return the status of `atoll_open`."""
         return int(self.library.atoll_open(ctypes.byref(self.device), ctypes.byref(self.port)))
 
     def run(self, physical: int, data: bytes) -> tuple[int, Finished]:
+        """Return the status of `atoll_run`, and how the run ended."""
         finished = Finished()
         status = self.library.atoll_run(
             ctypes.byref(self.device),
