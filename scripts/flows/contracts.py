@@ -102,9 +102,9 @@ def markdown() -> str:
     lines += [
         "## Registers of the queue of commands",
         "",
-        "Of `hw.host.queue_port`, in front of attribute cores. Any other address, a write of a register that cannot be",
-        "written, words of a command while one waits, a base beyond the memory port and `take` without a completion end",
-        "in SLVERR and have no effect.",
+        "Of `hw.host.queue_port`, in front of attribute cores. Any other address, a write of a register that cannot",
+        "be written, words of a command while one waits, a base beyond the memory port and `take` without a completion",
+        "end in SLVERR and have no effect.",
         "",
         *_table(
             ["address", "register", "access", "after reset", "meaning"],
