@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from scripts.flows.request import Request
+from scripts.options import Strict
 
 __all__ = ["add_to"]
 
@@ -31,7 +32,7 @@ _ModelFile = Annotated[
 ]
 
 
-@soc.command("sim")
+@soc.command("sim", cls=Strict)
 def sim(
     dataset: _Dataset = "karate",
     config: _Config = _CONFIG,
@@ -117,5 +118,5 @@ def decode(
 def add_to(app: typer.Typer) -> None:
     """Add these verbs to the program."""
     app.add_typer(soc, name="soc")
-    app.command()(image)
+    app.command(cls=Strict)(image)
     app.command()(decode)

@@ -105,8 +105,9 @@ def decode(image: Path, results: Path, out: Path) -> bool:
     """
     checked_file(out)
     given = Image.from_bytes(_read(image))
+    text = _read(layout_of(image))
     try:
-        layout = json.loads(_read(layout_of(image)))
+        layout = json.loads(text)
         region, checksum, rows = layout["results"], layout["checksum"], _unpacked(layout["rows_of_nodes"])
         answers, classes = _unpacked(layout["answers"]), _unpacked(layout["float_classes"])
         fraction, expected = int(layout["fraction"]), int(layout["expected"])
