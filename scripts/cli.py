@@ -327,13 +327,14 @@ def generate(
     chiplets: MachineChiplets = None,
     out: Annotated[Path, typer.Option("-o", "--out", help="Folder for the files.")] = Path("build/verilog"),
     lint: Annotated[bool, typer.Option("--lint", help="Read the result with Verilator's lint and Yosys.")] = False,
+    apart: Annotated[bool, typer.Option("--split", help="A file for each part of a design.")] = False,
 ) -> None:
     """Write Verilog, the ports as JSON and a FuseSoC core file, of blocks or of a whole machine."""
     from scripts.flows import generate as flow
     from scripts.flows.outputs import checked_folder
 
     checked_folder(out)
-    flow.report([flow.generate(entry, out, linted=lint) for entry in _chosen(block, config, chiplets)])
+    flow.report([flow.generate(entry, out, linted=lint, apart=apart) for entry in _chosen(block, config, chiplets)])
 
 
 @app.command(cls=Strict)

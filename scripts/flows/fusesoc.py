@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib.metadata import version
 
 from contracts import MAGIC, VERSION
@@ -10,8 +11,8 @@ from contracts.registers import register
 __all__ = ["core_file", "machine_bench"]
 
 
-def core_file(module: str, description: str, bench: str | None = None) -> str:
-    """Return a FuseSoC core description (CAPI2) of one Verilog file.
+def core_file(module: str, description: str, bench: str | None = None, files: Sequence[str] = ()) -> str:
+    """Return a FuseSoC core description (CAPI2) of a module.
 
     Targets ``lint`` (Verilator, all warnings), ``synth`` (Yosys for ECP5), and ``sim`` if there is a bench.
 
@@ -23,6 +24,8 @@ def core_file(module: str, description: str, bench: str | None = None) -> str:
         One line.
     bench
         Name of a bench in C++, if there is one.
+    files
+        Stems of its Verilog files; default: that of the module.
     """
     lines = [
         "CAPI=2:",
@@ -30,7 +33,7 @@ def core_file(module: str, description: str, bench: str | None = None) -> str:
         f"description: {description}",
         "filesets:",
         "  rtl:",
-        f"    files: [{module}.v]",
+        f"    files: [{', '.join(f'{name}.v' for name in files or [module])}]",
         "    file_type: verilogSource",
     ]
     if bench:
