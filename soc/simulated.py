@@ -106,7 +106,7 @@ class SimulatedSystem(System):
     clk_freq
         Clock that DRAM timings are counted in, in Hz.
     databits
-        Data pins of the DRAM; its beats are eight times as wide.
+        Data pins of the DRAM; its beats are eight times as wide. 0: memory on the chip behind the system's bus.
     contents
         Of the DRAM from its first byte on.
     firmware
@@ -123,11 +123,13 @@ class SimulatedSystem(System):
         firmware: Sequence[int] = (),
     ) -> None:
         platform = GenericPlatform("simulation", list(_PORTS), name="system")
-        module = _Device(clk_freq, "1:2")
-        # The mode registers take more address bits than the rows that are modelled.
-        module.geom_settings.addressbits = max(15, module.geom_settings.addressbits)
-        phy = SDRAMPHYModel(module, ecp5_settings(databits, clk_freq), clk_freq=clk_freq)
-        _fill(phy, contents, databits)
+        phy, module = None, None
+        if databits:
+            module = _Device(clk_freq, "1:2")
+            # The mode registers take more address bits than the rows that are modelled.
+            module.geom_settings.addressbits = max(15, module.geom_settings.addressbits)
+            phy = SDRAMPHYModel(module, ecp5_settings(databits, clk_freq), clk_freq=clk_freq)
+            _fill(phy, contents, databits)
         self.crg = _Clock(platform)
         super().__init__(platform, clk_freq, machine, phy, module, firmware=firmware, uart="sim")
         self.comb += platform.request("irq").eq(self.atoll.irq)

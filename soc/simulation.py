@@ -80,7 +80,7 @@ def simulate_system(
     folder
         For the program, memories and what was said.
     databits
-        Data pins of the DRAM.
+        Data pins of the DRAM; 0: memory on the chip behind the system's bus, where no job is prepared.
     prepared
         Whether the job lies in the DRAM when the system wakes up; otherwise it comes over the serial port.
     limit

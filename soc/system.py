@@ -11,10 +11,12 @@ from litex.soc.integration.soc_core import SoCCore
 
 from soc.core import Atoll
 
-__all__ = ["ROM_BYTES", "SRAM_BYTES", "System"]
+__all__ = ["CHIP_BYTES", "ROM_BYTES", "SRAM_BYTES", "System"]
 
 #: Memory on the chip for the firmware: its code and constants, and its data and stack.
 ROM_BYTES, SRAM_BYTES = 0x4000, 0x2000
+#: Main memory of a system without DRAM.
+CHIP_BYTES = 0x40000
 
 
 class System(SoCCore):
@@ -30,7 +32,7 @@ class System(SoCCore):
     machine
         Verilog of the machine.
     phy, module
-        DRAM interface and device.
+        DRAM interface and device; None: memory on the chip, of `CHIP_BYTES`, behind the system's bus.
     firmware
         Words of the program.
     uart
@@ -42,8 +44,8 @@ class System(SoCCore):
         platform: Any,
         clk_freq: float,
         machine: str | Path,
-        phy: Any,
-        module: Any,
+        phy: Any = None,
+        module: Any = None,
         *,
         firmware: Sequence[int] = (),
         uart: str = "serial",
@@ -57,12 +59,14 @@ class System(SoCCore):
             integrated_rom_size=ROM_BYTES,
             integrated_rom_init=[*firmware] or [0],
             integrated_sram_size=SRAM_BYTES,
+            integrated_main_ram_size=0 if phy else CHIP_BYTES,
             uart_name=uart,
             ident="",
         )
-        self.ddrphy, self.device = phy, module
-        # No second-level cache: the machine would not see what it holds.
-        self.add_sdram("sdram", phy=phy, module=module, l2_cache_size=0)
+        if phy:
+            self.ddrphy, self.device = phy, module
+            # No second-level cache: the machine would not see what it holds.
+            self.add_sdram("sdram", phy=phy, module=module, l2_cache_size=0)
         self.atoll = Atoll(platform, machine)
         self.atoll.join(self)
 
@@ -90,6 +94,8 @@ class System(SoCCore):
                 at += 4 * -(-csr.size // 32)
         for name, number in self.irq.locs.items():
             define(f"irq_{name}", number)
+        if not hasattr(self, "ddrphy"):
+            return "\n".join([*lines, ""])
         settings = self.ddrphy.settings
         define("dram_phases", settings.nphases)
         define("dram_lanes", settings.databits // 8)

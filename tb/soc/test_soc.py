@@ -116,6 +116,14 @@ def test_damaged_images_and_no_jobs_are_refused(machine: Path, tmp_path: Path) -
     assert (ended.status, ended.said.splitlines()[-1]) == (2, "this is no job")
 
 
+def test_the_machine_on_the_system_s_own_bus(tmp_path: Path) -> None:
+    """A master of 32 bits beside the CPU, and memory on the chip."""
+    narrow = generate(machine_block(CONFIG, 1, 32), tmp_path / "machine").verilog
+    ended = simulated(narrow, [inference(4), inference(5)], tmp_path, databits=0)
+    assert ended.status == 0, ended.said
+    assert ended.said.endswith("every value is right\n")
+
+
 def test_firmware_with_a_warning_is_refused(machine: Path, tmp_path: Path) -> None:
     header = sources_of(SimulatedSystem(machine, 50e6, 16)).header
     assert len(compile_firmware(header, tmp_path / "good")) * 4 <= 0x4000
