@@ -5,9 +5,10 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+SOC_STAMP := $(VENV)/.soc-installed
 JOBS ?= 2
 
-.PHONY: help setup shell run report sim sim-full verilog synth formal lint cover mutate bench waves example clean
+.PHONY: help setup shell run report sim sim-full verilog synth formal lint cover mutate bench waves example soc bitstream clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -69,6 +70,17 @@ example: $(STAMP) ## somebody's design with a block inside, built by FuseSoC and
 	@PATH="$$($(BIN)/python -c 'from sim.harness.build import verilator_path; print(verilator_path())')" \
 	  $(BIN)/fusesoc --cores-root build/example --cores-root docs/example \
 	  run --work-root build/example/tlb --target sim atoll:examples:tlb
+
+$(SOC_STAMP): $(STAMP)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,soc]'
+	@touch $@
+
+soc: $(SOC_STAMP) ## an inference by firmware on VexRiscv, in RTL, and its tests; see docs/soc.md
+	@$(BIN)/atoll soc sim karate
+	@$(BIN)/pytest tb/soc
+
+bitstream: $(SOC_STAMP) ## a bitstream for an ECPIX-5 board, with open tools
+	@$(BIN)/atoll soc build ecpix5
 
 clean: ## remove everything that was built, but not the environment
 	@rm -rf build atoll-out

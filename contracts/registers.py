@@ -7,7 +7,10 @@ from contracts.codes import Error
 from contracts.formats import MAGIC, VERSION
 from contracts.layout import Field, Layout
 
-__all__ = ["COUNTERS", "REGISTERS", "REGISTER_BITS", "REGISTER_BYTES", "Access", "Register", "register"]
+__all__ = [
+    "COMMAND_WORDS", "COUNTERS", "QUEUE_MAGIC", "QUEUE_REGISTERS", "REGISTERS", "REGISTER_BITS", "REGISTER_BYTES",
+    "Access", "Register", "queue_register", "register",
+]  # fmt: skip
 
 #: Width of a register, and its distance from the next.
 REGISTER_BITS = 32
@@ -169,6 +172,57 @@ def _registers() -> tuple[Register, ...]:
 REGISTERS: tuple[Register, ...] = _registers()
 
 
+#: First register of the port through which a host queues commands: "ATOQ".
+QUEUE_MAGIC = int.from_bytes(b"ATOQ", "little")
+#: Registers that take a command, a word each, the last one behind all others.
+COMMAND_WORDS = 16
+_FIRST_WORD = 0x40
+
+
+def _queue_registers() -> tuple[Register, ...]:
+    """Return the registers of the port that queues single commands for cores (A9)."""
+    error = Field("error", 8, "error code", enum=Error)
+    plain: list[tuple[str, Access, Layout, int]] = [
+        ("ID", Access.READ, _layout("QueueId", "What this is.", _u("magic", 32, '"ATOQ"')), QUEUE_MAGIC),
+        ("VERSION", Access.READ, _layout("QueueVersion", "Which one.", _u("version", 16, "of all formats")), VERSION),
+        ("CONTROL", Access.ACT, _layout(
+            "QueueControl", "Each bit that is written as 1 does something once.",
+            _u("take", 1, "drop the oldest completion; refused with SLVERR if there is none"),
+            _u("clear", 1, "clear the counters")), 0),
+        ("STATUS", Access.READ, _layout(
+            "QueueStatus", "Where it stands.",
+            _u("room", 1, "a command can be written"), _u("interrupt", 1, "the interrupt output"),
+            _u("completions", 6, "that wait to be taken"), _u("busy", 16, "a bit for each core: it has a command")), 1),
+        ("BASE", Access.WRITE, _layout(
+            "QueueBase", "Where addresses in commands count from.", _u("line", 32, "line address")), 0),
+        ("INTERRUPT", Access.WRITE, _layout(
+            "QueueInterrupt", "What raises the interrupt output.", _u("completion", 1, "a completion waits")), 0),
+        ("COMPLETION", Access.READ, _layout(
+            "QueueCompletion", "The oldest completion.", error,
+            _u("layer", 8, "of its command"), _u("tag", 16, "of its command")), 0),
+        ("INFO", Access.READ, _layout("QueueInfo", "About its error.", _u("info", 32, "see `Error`")), 0),
+        ("WORKING", Access.READ, _layout(
+            "QueueWorking", "Counts cycles.", _u("cycles", 32, "in which at least one core works")), 0),
+        ("CORE_CYCLES", Access.READ, _layout(
+            "QueueCoreCycles", "Counts cycles.", _u("cycles", 32, "in which cores work, of all cores together")), 0),
+    ]  # fmt: skip
+    registers = [
+        Register(name, REGISTER_BYTES * number, access, layout, reset)
+        for number, (name, access, layout, reset) in enumerate(plain)
+    ]
+    for number in range(COMMAND_WORDS):
+        last = (
+            "; writing it queues the command, refused with SLVERR without room" if number == COMMAND_WORDS - 1 else ""
+        )
+        layout = _layout(f"QueueCommand{number}", f"Word {number} of a command{last}.", _u("word", 32, "its bits"))
+        registers.append(Register(f"COMMAND_{number}", _FIRST_WORD + REGISTER_BYTES * number, Access.ACT, layout))
+    return tuple(registers)
+
+
+#: Registers of the queue of commands by address.
+QUEUE_REGISTERS: tuple[Register, ...] = _queue_registers()
+
+
 def register(name: str) -> Register:
     """Return the register called `name`.
 
@@ -177,7 +231,22 @@ def register(name: str) -> Register:
     KeyError
         If there is none.
     """
-    for entry in REGISTERS:
+    return _named(REGISTERS, name)
+
+
+def queue_register(name: str) -> Register:
+    """Return the register of the queue of commands called `name`.
+
+    Raises
+    ------
+    KeyError
+        If there is none.
+    """
+    return _named(QUEUE_REGISTERS, name)
+
+
+def _named(registers: tuple[Register, ...], name: str) -> Register:
+    for entry in registers:
         if entry.name == name:
             return entry
     raise KeyError(f"no register {name!r}")

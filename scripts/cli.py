@@ -14,6 +14,7 @@ from rich.progress import Progress
 from scripts.blocks import Block, UserError, find
 from scripts.dnp.cli import add_to as add_dnp_to
 from scripts.options import Strict
+from scripts.soc_cli import add_to as add_soc_to
 from scripts.version import described
 
 app = typer.Typer(
@@ -312,11 +313,11 @@ def configs(
         flow.list_keys(name, chiplets)
 
 
-def _chosen(block: str, config: str, chiplets: int | None) -> list[Block]:
+def _chosen(block: str, config: str, chiplets: int | None, bus_width: int | None = None) -> list[Block]:
     """Return the blocks that a name stands for, or the machine."""
     from scripts.machine import MACHINE, machine_block
 
-    return [machine_block(config, chiplets)] if block == MACHINE else find(block, MACHINE)
+    return [machine_block(config, chiplets, bus_width)] if block == MACHINE else find(block, MACHINE)
 
 
 @app.command(cls=Strict)
@@ -326,13 +327,20 @@ def generate(
     chiplets: MachineChiplets = None,
     out: Annotated[Path, typer.Option("-o", "--out", help="Folder for the files.")] = Path("build/verilog"),
     lint: Annotated[bool, typer.Option("--lint", help="Read the result with Verilator's lint and Yosys.")] = False,
+    apart: Annotated[bool, typer.Option("--split", help="A file for each part of a design.")] = False,
+    bus_width: Annotated[
+        int | None,
+        typer.Option(help="Bits of the bus at the machine's memory port.  [default: its own]", show_default=False),
+    ] = None,
 ) -> None:
     """Write Verilog, the ports as JSON and a FuseSoC core file, of blocks or of a whole machine."""
     from scripts.flows import generate as flow
     from scripts.flows.outputs import checked_folder
 
     checked_folder(out)
-    flow.report([flow.generate(entry, out, linted=lint) for entry in _chosen(block, config, chiplets)])
+    flow.report(
+        [flow.generate(entry, out, linted=lint, apart=apart) for entry in _chosen(block, config, chiplets, bus_width)]
+    )
 
 
 @app.command(cls=Strict)
@@ -461,6 +469,7 @@ def doctor(
 
 
 add_dnp_to(app)
+add_soc_to(app)
 
 
 def main() -> None:

@@ -4,6 +4,7 @@ import re
 from dataclasses import asdict
 from pathlib import Path
 
+from contracts.errors import InputError
 from hw.host.hosted import Hosted
 from hw.machine import machine_of
 from scripts.blocks import Block
@@ -16,7 +17,7 @@ __all__ = ["MACHINE", "machine_block", "make_machine"]
 MACHINE = "machine"
 
 
-def make_machine(config: str, chiplets: int | None = None) -> Hosted:
+def make_machine(config: str, chiplets: int | None = None, bus_width: int | None = None) -> Hosted:
     """Return a chiplet, and the units beside it that the configuration has, behind its control port.
 
     What repeats inside (PEs, hub units, neural processors) is left to be generated apart, as its `modules`.
@@ -28,17 +29,24 @@ def make_machine(config: str, chiplets: int | None = None) -> Hosted:
     chiplets
         Chiplets on the ring; default: as many as the configuration says. With several, the chiplet has a ring
         interface; its Verilog is the same for all of them, and each gets its place through the port ``position``.
+    bus_width
+        Width of the bus that the memory port is for, in bits, if it is narrower than the machine's beats.
 
     Raises
     ------
     InputError
-        As for `scripts.config.load_machine`.
+        As for `scripts.config.load_machine`, and if the bus does not fit.
     """
     sizes = load_machine(config, chiplets)
-    return Hosted(machine_of(sizes.chiplet, sizes.units, sizes.ring))
+    try:
+        return Hosted(machine_of(sizes.chiplet, sizes.units, sizes.ring), bus_width)
+    except ValueError as error:
+        raise InputError(
+            "--bus-width", f"is {bus_width}", f"32 or more, the port's or a part of it ({error})"
+        ) from None
 
 
-def machine_block(config: str, chiplets: int | None = None) -> Block:
+def machine_block(config: str, chiplets: int | None = None, bus_width: int | None = None) -> Block:
     """Return the machine as a block of the tables, named after its configuration.
 
     Raises
@@ -51,11 +59,12 @@ def machine_block(config: str, chiplets: int | None = None) -> Block:
     return Block(
         name=name if sizes.ring is None else f"{name}_ring",
         factory="scripts.machine:make_machine",
-        parameters={"config": config, "chiplets": sizes.chiplets},
+        parameters={"config": config, "chiplets": sizes.chiplets, "bus_width": bus_width},
         shown={
             **flat(asdict(sizes.chiplet)),
             "lanes": sizes.chiplet.lanes,
             "chiplets": sizes.chiplets,
+            **({"bus_width": bus_width} if bus_width else {}),
             **flat({name: asdict(part) for name in ("ring", *vars(sizes.units)) if (part := getattr(sizes, name))}),
         },
     )

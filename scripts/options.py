@@ -52,9 +52,17 @@ def _run(given: Mapping[str, Any]) -> Iterator[_Rule]:
         yield "clock", "without --session or --edits", "--session RUNS beside it"
 
 
+def _network(given: Mapping[str, Any]) -> Iterator[_Rule]:
+    if given["model_file"] is not None:
+        for name in ("layers", "hidden", "seed"):
+            yield name, "with --model-file, which says it", "one of the two"
+    elif given["layers"] == 1:
+        yield "hidden", "with --layers 1", "at least 2 layers"
+
+
 def _machine(given: Mapping[str, Any]) -> Iterator[_Rule]:
     if given["block"] != "machine":
-        for name in ("config", "chiplets"):
+        for name in ("config", "chiplets", *(("bus_width",) if "bus_width" in given else ())):
             yield name, f"for {given['block']}", "it with machine in place of a block"
 
 
@@ -84,4 +92,7 @@ def _asm(given: Mapping[str, Any]) -> Iterator[_Rule]:
             yield name, "for a dump, which is assembled already", "assembly text"
 
 
-_RULES = {"run": _run, "generate": _machine, "synth": _synth, "contracts": _contracts, "asm": _asm}
+_RULES = {
+    "run": _run, "generate": _machine, "synth": _synth, "contracts": _contracts, "asm": _asm, "image": _network,
+    "sim": _network,
+}  # fmt: skip

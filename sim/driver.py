@@ -4,23 +4,29 @@ Every operation is a coroutine over a :class:`Bus`, so that the same lines drive
 simulated time, and hardware, where :func:`now` runs them at once:
 
     with MappedBus("/dev/uio0", "/dev/udmabuf0", memory_bytes=1 << 24) as bus:
-        finished = now(Driver(bus).run(image))
+        finished = now(Driver(bus, base=physical_base("/dev/udmabuf0")).run(image))
+
+Addresses are offsets in the bus' memory everywhere; only the register IMAGE gets a physical address, with `base` added.
 """
 
 from __future__ import annotations
 
 import mmap
 import os
+import select
+import stat
+import struct
 import time
 from collections.abc import Coroutine
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, TypeVar
 
 from contracts import LINE_BYTES, MAGIC, VERSION, Error
 from contracts.registers import COUNTERS, REGISTER_BITS, REGISTERS, register
 
-__all__ = ["Bus", "Driver", "DriverError", "Finished", "MappedBus", "now"]
+__all__ = ["Bus", "Driver", "DriverError", "Finished", "MappedBus", "now", "physical_base"]
 
 T = TypeVar("T")
 
@@ -30,7 +36,7 @@ class DriverError(Exception):
 
 
 class Bus(Protocol):
-    """How a driver reaches the accelerator."""
+    """How a driver reaches the accelerator: registers by their address, memory by offsets from its first byte."""
 
     async def read(self, address: int) -> int:
         """Return the 32-bit register at a byte address."""
@@ -90,10 +96,19 @@ class Driver:
         The way to the accelerator.
     patience
         Waits for the end of a run before it is given up; `None` never gives up.
+    base
+        Where the accelerator's memory port sees the first byte of the bus' memory; a multiple of 64.
+
+    Raises
+    ------
+    DriverError
+        If `base` is not that of a line.
     """
 
-    def __init__(self, bus: Bus, patience: int | None = None) -> None:
-        self.bus, self._patience = bus, patience
+    def __init__(self, bus: Bus, patience: int | None = None, base: int = 0) -> None:
+        if base < 0 or base % LINE_BYTES:
+            raise DriverError(f"memory at {base:#x}, expected a multiple of {LINE_BYTES}")
+        self.bus, self.base, self._patience = bus, base, patience
 
     async def read(self, name: str) -> dict[str, int]:
         """Return the fields of a register."""
@@ -129,20 +144,23 @@ class Driver:
         return found
 
     async def start(self, address: int = 0) -> None:
-        """Start the image at a byte address; counters begin at 0.
+        """Start the image at an offset in the bus' memory; counters begin at 0.
 
         Raises
         ------
         DriverError
-            If the address is not that of a line, or a run is under way.
+            If the offset is not that of a line, the register cannot hold the address, or a run is under way.
         """
         if address % LINE_BYTES:
             raise DriverError(f"image at {address:#x}, expected a multiple of {LINE_BYTES}")
+        line = (self.base + address) // LINE_BYTES
+        if line >> REGISTER_BITS:
+            raise DriverError(f"image at physical {self.base + address:#x}, expected below 2^{REGISTER_BITS} lines")
         if (await self.read("STATUS"))["busy"]:
             raise DriverError("register STATUS: busy, expected no run under way")
         await self.write("CONTROL", acknowledge=1, clear=1)
         await self.write("INTERRUPT", done=1)
-        await self.write("IMAGE", line=address // LINE_BYTES)
+        await self.write("IMAGE", line=line)
         await self.write("CONTROL", start=1)
 
     async def finish(self) -> Finished:
@@ -188,17 +206,45 @@ def now(work: Coroutine[Any, Any, T]) -> T:
     raise RuntimeError("the bus waits; run the coroutine in its event loop instead")
 
 
+def physical_base(memory: str | os.PathLike[str], sysfs: str | os.PathLike[str] = "/sys/class/u-dma-buf") -> int:
+    """Return where memory ports see the first byte of a buffer of Linux' udmabuf.
+
+    Parameters
+    ----------
+    memory
+        Its device, such as ``/dev/udmabuf0``.
+    sysfs
+        Folder in which the kernel tells about buffers.
+
+    Raises
+    ------
+    DriverError
+        If the kernel does not say.
+    """
+    told = Path(sysfs) / Path(memory).name / "phys_addr"
+    try:
+        return int(told.read_text(), 0)
+    except (OSError, ValueError) as error:
+        raise DriverError(f"{told}: cannot read a physical address: {error}") from None
+
+
 class MappedBus:
-    """Registers and memory mapped from files, such as those of Linux' UIO and a DMA buffer.
+    """Registers and memory mapped from files, such as those of Linux' UIO and udmabuf.
+
+    The memory is opened with ``O_SYNC``, so udmabuf maps it without the CPU's caches: what is written is in memory for
+    the memory port, and what the port has written is read. Waiting on a UIO device sleeps until its interrupt.
 
     Parameters
     ----------
     registers, memory
-        Files to map. The memory is what the accelerator's memory port sees from address 0.
+        Files to map.
     memory_bytes
         Size of the memory.
     pause
-        Seconds between looks at the status.
+        Seconds that `wait` sleeps at most.
+    interrupt
+        File that works as UIO's do: a word of 1 written enables the interrupt, a read of a word returns after it.
+        Default: `registers` if that is a device, otherwise there is none.
 
     Raises
     ------
@@ -207,13 +253,20 @@ class MappedBus:
     """
 
     def __init__(
-        self, registers: str | os.PathLike[str], memory: str | os.PathLike[str], memory_bytes: int, pause: float = 1e-3
+        self,
+        registers: str | os.PathLike[str],
+        memory: str | os.PathLike[str],
+        memory_bytes: int,
+        pause: float = 1e-3,
+        interrupt: str | os.PathLike[str] | None = None,
     ) -> None:
         span = -(-(REGISTERS[-1].address + 4) // mmap.PAGESIZE) * mmap.PAGESIZE
         self._registers = _mapped(registers, span)
         self._memory = _mapped(memory, memory_bytes)
         self._words = memoryview(self._registers).cast("I")
-        self._pause = pause
+        self._pause, self._interrupt = pause, None
+        if interrupt is not None or stat.S_ISCHR(os.stat(registers).st_mode):
+            self._interrupt = _opened(interrupt or registers)
 
     def __enter__(self) -> MappedBus:
         return self
@@ -224,6 +277,8 @@ class MappedBus:
         self._words.release()
         self._registers.close()
         self._memory.close()
+        if self._interrupt is not None:
+            os.close(self._interrupt)
 
     async def read(self, address: int) -> int:
         """Return a register, in one access of 32 bits."""
@@ -251,13 +306,33 @@ class MappedBus:
         return self._memory[address : address + size]
 
     async def wait(self) -> None:
-        """Sleep."""
-        time.sleep(self._pause)
+        """Sleep until the interrupt, or for as long as `pause` says."""
+        if self._interrupt is None:
+            time.sleep(self._pause)
+            return
+        os.write(self._interrupt, _WORD.pack(1))
+        ready, _, _ = select.select([self._interrupt], [], [], self._pause)
+        if ready:
+            os.read(self._interrupt, _WORD.size)
+
+
+#: What is read from and written to a UIO device.
+_WORD = struct.Struct("=I")
+
+
+def _opened(path: str | os.PathLike[str]) -> int:
+    try:
+        return os.open(path, os.O_RDWR | os.O_SYNC)
+    except OSError as error:
+        raise DriverError(f"{os.fspath(path)}: cannot open: {error}") from None
 
 
 def _mapped(path: str | os.PathLike[str], size: int) -> mmap.mmap:
     try:
-        with open(path, "r+b") as file:
-            return mmap.mmap(file.fileno(), size)
+        handle = os.open(path, os.O_RDWR | os.O_SYNC)
+        try:
+            return mmap.mmap(handle, size)
+        finally:
+            os.close(handle)
     except (OSError, ValueError) as error:
         raise DriverError(f"{os.fspath(path)}: cannot map {size} bytes: {error}") from None

@@ -8,7 +8,8 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw.host.axi_lite import AXI4LiteSignature
 from hw.host.control_port import ADDRESS_WIDTH, ControlPort
-from hw.memory.axi import flat_members
+from hw.memory.axi import connect_flat, constant_members, drive_constants, flat_members
+from hw.memory.axi_narrower import AXINarrower
 from hw.stream.black_box import black_boxes_of
 
 __all__ = ["Hosted"]
@@ -24,6 +25,8 @@ class Hosted(wiring.Component):
     ----------
     machine
         Has ``start``, ``done``, ``opcode``, ``layer`` and an AXI4 manager ``m_axi_*``, like `Chiplet`.
+    bus_width
+        Width of the beats of ``m_axi_*``, if they are narrower than the machine's; see `AXINarrower`.
 
     Attributes
     ----------
@@ -31,7 +34,8 @@ class Hosted(wiring.Component):
         See `ControlPort`.
     irq : Out(1)
     m_axi_* : AXI4 manager
-        And every other port of the machine, unchanged; ``opcode`` and ``layer`` show the command in progress.
+        With AxLOCK, AxCACHE and AxQOS, which are constant (`hw.memory.axi.ATTRIBUTES`). And every other port of the
+        machine, unchanged; ``opcode`` and ``layer`` show the command in progress.
 
     Raises
     ------
@@ -39,18 +43,24 @@ class Hosted(wiring.Component):
         If the machine lacks one of these.
     """
 
-    def __init__(self, machine: Any) -> None:
+    def __init__(self, machine: Any, bus_width: int | None = None) -> None:
         members = dict(machine.signature.members)
         for name in (*_CONTROLLED, *_WATCHED, "m_axi_araddr", "m_axi_rvalid", "m_axi_wvalid"):
             if name not in members:
                 raise ValueError(f"machine must have a port {name}, which {type(machine).__name__} has not")
         self.machine = machine
+        self._narrower: AXINarrower | None = None
+        if bus_width is not None and bus_width != len(machine.m_axi_rdata):
+            widths = {"address_width": len(machine.m_axi_araddr), "id_width": len(machine.m_axi_arid)}
+            self._narrower = AXINarrower(wide=len(machine.m_axi_rdata), narrow=bus_width, **widths)
+            members |= flat_members("m_axi", Out(self._narrower.o.signature))
         self._passed = [name for name in members if name not in _CONTROLLED]
         super().__init__(
             {
                 **flat_members("s_axil", In(AXI4LiteSignature(ADDRESS_WIDTH))),
                 "irq": Out(1),
                 **{name: members[name] for name in self._passed},
+                **constant_members("m_axi"),
             }
         )
 
@@ -73,11 +83,24 @@ class Hosted(wiring.Component):
             control.write_beat.eq(machine.m_axi_wvalid & machine.m_axi_wready),
             self.irq.eq(control.irq),
         ]
+        drive_constants(m, self, "m_axi")
         lite = {name: control for name in control.signature.members if name.startswith("s_axil_")}
-        for name, inner in {**lite, **dict.fromkeys(self._passed, machine)}.items():
-            member, outside, inside = self.signature.members[name], getattr(self, name), getattr(inner, name)
+        inside = {**lite, **dict.fromkeys(self._passed, machine)}
+        if self._narrower is not None:
+            inside = {name: inner for name, inner in inside.items() if not name.startswith("m_axi_")}
+            self._narrow(m, self._narrower)
+        for name, inner in inside.items():
+            member, outside, port = self.signature.members[name], getattr(self, name), getattr(inner, name)
             if member.is_signature:
-                connect(m, inside, flipped(outside))
+                connect(m, port, flipped(outside))
             else:
-                m.d.comb += outside.eq(inside) if member.flow == Out else inside.eq(outside)
+                m.d.comb += outside.eq(port) if member.flow == Out else port.eq(outside)
         return m
+
+    def _narrow(self, m: Module, narrower: AXINarrower) -> None:
+        """Put the narrower between the machine's memory port and this one."""
+        m.submodules.narrower = narrower
+        connect_flat(m, self, "m_axi", narrower.o)
+        for name, member in narrower.i.signature.members.items():
+            port, own = getattr(self.machine, f"m_axi_{name}"), getattr(narrower.i, name)
+            m.d.comb += own.eq(port) if member.flow == In else port.eq(own)

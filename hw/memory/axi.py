@@ -15,6 +15,7 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 __all__ = [
+    "ATTRIBUTES",
     "AXI4ReadSignature",
     "AXI4Signature",
     "AXI4WriteSignature",
@@ -23,8 +24,15 @@ __all__ = [
     "beat_size",
     "connect_flat",
     "connect_manager",
+    "constant_members",
+    "drive_constants",
     "flat_members",
 ]
+
+
+#: Signals of an address channel that are constant at the top level, with width and value: normal accesses, to memory
+#: that may be buffered and not cached, of no priority. AxPROT is 0 inside already: unprivileged, secure, data.
+ATTRIBUTES: dict[str, tuple[int, int]] = {"lock": (1, 0), "cache": (4, 0b0011), "qos": (4, 0)}
 
 
 class Burst(enum.Enum, shape=2):  # type: ignore[call-arg]
@@ -192,6 +200,25 @@ def connect_flat(m: Module, component: Any, prefix: str, interface: Any) -> None
             m.d.comb += Value.cast(outer).eq(inner)
         else:
             m.d.comb += Value.cast(inner).eq(outer)
+
+
+def constant_members(prefix: str) -> dict[str, wiring.Member]:
+    """Members for the constant signals of both address channels, for the ports of a top level.
+
+    Parameters
+    ----------
+    prefix
+        Name of the interface, such as ``m_axi``.
+    """
+    return {
+        f"{prefix}_{channel}{name}": Out(width) for channel in ("ar", "aw") for name, (width, _) in ATTRIBUTES.items()
+    }
+
+
+def drive_constants(m: Module, component: Any, prefix: str) -> None:
+    """Drive the component's own ports made by `constant_members`."""
+    for channel in ("ar", "aw"):
+        m.d.comb += [getattr(component, f"{prefix}_{channel}{name}").eq(v) for name, (_, v) in ATTRIBUTES.items()]
 
 
 def connect_manager(m: Module, manager: Any, port: Any) -> None:

@@ -73,6 +73,7 @@ BLOCKS: tuple[Block, ...] = (
     ),
     # Measured with the parts of the ring unit.
     Block(name="memory.axi_merge", factory="hw.memory.axi_merge:AXIMerge"),
+    Block(name="memory.axi_narrower", factory="hw.memory.axi_narrower:AXINarrower"),
     Block(name="memory.word_writer", factory="hw.memory.word_writer:WordWriter"),
     Block(
         # All at one port; measures the benches of fetcher, range reader, serialiser, arbiter and write port.
@@ -224,6 +225,15 @@ BLOCKS: tuple[Block, ...] = (
         formal="tb.host.formal_control_port",
         measures=("host.axi_lite",),
     ),
+    Block(
+        name="host.queue_port",
+        factory="hw.host.queue_port:QueuePort",
+        bench="tb.host.test_queue_port",
+        bench_parameters={"address_width": 20, "cores": 3},
+        narrow={"address_width": 20, "cores": 3},
+    ),
+    # Attribute cores behind it.
+    Block(name="host.queued", factory="hw.host.factories:queued_cores", synth=False),
     # The chiplet with a control port in front: the top level for a system on chip.
     Block(name="host.hosted", factory="hw.host.factories:hosted_chiplet", synth=False),
 )

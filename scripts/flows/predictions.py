@@ -6,13 +6,12 @@ import numpy as np
 
 from golden.graph import IntArray
 from golden.model.layer import Int16Array
-from golden.model.network import Problem
 from scripts.flows.simulations import classes_of
 
 __all__ = ["write_predictions"]
 
 
-def write_predictions(path: Path, problem: Problem, rows: Int16Array, floating: IntArray) -> None:
+def write_predictions(path: Path, rows: Int16Array, floating: IntArray, fraction: int) -> None:
     """Write the results of the last layer, nodes or small graphs in the order in which they were given.
 
     The archive has ``results``, float64 [answers, f_out], exactly what the stored integers stand for; ``classes``,
@@ -22,20 +21,18 @@ def write_predictions(path: Path, problem: Problem, rows: Int16Array, floating: 
     ----------
     path
         File to write.
-    problem
-        The quantised network, which has the scale of the results.
     rows
-        int16 [nodes, f_out], what the machine left, or the golden model where nothing was simulated.
+        int16 [answers, f_out], what the machine left, or the golden model where nothing was simulated.
     floating
-        int64 [nodes], classes of the float network.
+        int64 [answers], classes of the float network.
+    fraction
+        Fraction bits of the results.
     """
-    # The order of VIDs as given: `problem` has it, whatever VIDs the chiplets know.
-    rows, floating = rows[problem.graph.answers], floating[problem.graph.answers]
     classes = classes_of(rows)
     with path.open("wb") as file:
         np.savez(
             file,
-            results=np.ldexp(rows.astype(np.float64), -problem.model.output_fraction),
+            results=np.ldexp(rows.astype(np.float64), -fraction),
             classes=classes,
             agreement=classes == floating,
         )

@@ -123,7 +123,9 @@ def _carry_out(request: Request, sizes: MachineConfig, examined: Examined, folde
     with publishing(request.out) as results:
         (results / "result.json").write_text(json.dumps(plain(result), indent=2) + "\n")
         (results / "result.schema.json").write_text(json.dumps(schema_of(Result), indent=1) + "\n")
-        write_predictions(results / "predictions.npz", problem, rows, floating)
+        # The order of VIDs as given: `problem` has it, whatever VIDs the chiplets know.
+        answers, fraction = problem.graph.answers, problem.model.output_fraction
+        write_predictions(results / "predictions.npz", rows[answers], floating[answers], fraction)
         search = placed.search
         shown = Run(
             graph,

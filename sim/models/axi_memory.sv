@@ -14,6 +14,7 @@ module axi_memory #(
     parameter int ID_WIDTH = 2,
     parameter int DEPTH = 131072,  // beats
     parameter int QUEUE = 256,  // bursts of an ID under way; write beats under way; a power of two
+    parameter int MAX_BEATS = 16,  // of a burst
     parameter NAME = "mem",
     parameter bit NUMBERED = 0
 ) (
@@ -95,6 +96,7 @@ module axi_memory #(
       .DATA_WIDTH(DATA_WIDTH),
       .ADDR_WIDTH(ADDR_WIDTH),
       .ID_WIDTH(ID_WIDTH),
+      .MAX_BEATS(MAX_BEATS),
       .QUEUE(2 * QUEUE)
   ) checker_ (
       .*
@@ -273,7 +275,7 @@ module axi_memory #(
           answer  = response(address, read_error_first, read_error_last);
           s_axi_rvalid <= 1;
           s_axi_rid <= ID_WIDTH'(chosen);
-          s_axi_rdata <= answer == OKAY ? memory[32'(address>>SIZE)] : {(DATA_WIDTH / 64) {random}};
+          s_axi_rdata <= answer == OKAY ? memory[32'(address>>SIZE)] : DATA_WIDTH'({((DATA_WIDTH + 63) / 64) {random}});
           s_axi_rresp <= answer;
           s_axi_rlast <= read_index[chosen] == read_length[entry];
           if (read_index[chosen] == read_length[entry]) begin

@@ -10,6 +10,7 @@ from typing import Any
 from amaranth.hdl import Const, Value
 from amaranth.lib import wiring
 
+from hw.memory.axi import ATTRIBUTES
 from sim.models.activity import WINDOW
 from sim.models.records import record_source
 from sim.models.verilog import Pin, held, instance, vector
@@ -50,6 +51,8 @@ COUNTERS: dict[str, int] = {
 }
 #: Port of a design that says which parts work.
 WATCHED = "working"
+#: Signals of AXI4 that the model has no pins for: a top level drives them with constants.
+_IGNORED = tuple(f"{channel}{name}" for channel in ("ar", "aw") for name in ATTRIBUTES)
 #: Signals of AXI4 that the model drives.
 _ANSWERS = ("arready", "rid", "rdata", "rresp", "rlast", "rvalid", "awready", "wready", "bid", "bresp", "bvalid")
 #: Signals of AXI4 that the model receives.
@@ -69,10 +72,13 @@ class MemoryModel:
         Size in beats.
     name
         Prefix of the model's controls and counters at the top, and of its plusargs.
+    beats
+        Beats of the longest burst.
     """
 
     depth: int = 131072
     name: str = "mem"
+    beats: int = 16
 
 
 def ports_of(component: Any) -> Iterator[Pin]:
@@ -125,7 +131,7 @@ def wrapper(
     """
     memories = memories or {"m_axi": MemoryModel()}
     ports = {pin.name: pin for pin in ports_of(component)}
-    inner = {f"{prefix}_{signal}" for prefix in memories for signal in _REQUESTS + _ANSWERS}
+    inner = {f"{prefix}_{signal}" for prefix in memories for signal in _REQUESTS + _ANSWERS + _IGNORED}
     common = {"clk": "clk", "rst": "rst"}
     numbering = {"number": f"8'({number or 0})"}
     if WATCHED in ports:
@@ -151,6 +157,7 @@ def wrapper(
             "ADDR_WIDTH": address,
             "ID_WIDTH": widths[f"{sides[0]}id"],
             "DEPTH": model.depth,
+            "MAX_BEATS": model.beats,
             "NAME": f'"{model.name}"',
             "NUMBERED": int(bool(number)),
         }

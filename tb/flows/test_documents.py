@@ -15,9 +15,11 @@ from scripts.cli import app
 from sim.harness import ROOT
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-FOLDERS = {"configs", "contracts", "docs", "golden", "hw", "scripts", "sim", "tb"}
+FOLDERS = {"configs", "contracts", "docs", "golden", "hw", "scripts", "sim", "soc", "tb"}
 #: Rows of the four sources.
 ROWS = [f"{letter}{n}" for letter, last in (("R", 19), ("I", 11), ("A", 10), ("D", 14)) for n in range(1, last + 1)]
+#: Verbs with verbs of their own.
+GROUPS = ("dnp", "soc")
 #: Columns of tables of areas, and what `tb/expected.toml` calls them.
 AREAS = {
     "LUTs": "luts",
@@ -192,11 +194,12 @@ def command_exists(line: str) -> bool:
 
 
 def verbs() -> dict[str, typer.core.TyperCommand]:
-    """Return every verb of the program, those of `dnp` with it in front."""
+    """Return every verb of the program, those of a group with it in front."""
     group = typer.main.get_command(app)
     found = dict(group.commands)  # type: ignore[attr-defined]
-    inner = found.pop("dnp").commands
-    return {**found, **{f"dnp {name}": command for name, command in inner.items()}}
+    for name in GROUPS:
+        found |= {f"{name} {verb}": command for verb, command in found.pop(name).commands.items()}
+    return found
 
 
 def options_of(verb: typer.core.TyperCommand) -> set[str]:
@@ -208,10 +211,10 @@ def verb_exists(words: list[str]) -> bool:
     """Whether the verb, its options, and the block, benchmark or configuration that it is given exist."""
     if not words or words[0].startswith("-"):
         return True  # the program itself
-    verb = " ".join(words[:2]) if words[0] == "dnp" else words[0]
+    verb = " ".join(words[:2]) if words[0] in GROUPS else words[0]
     rest = words[len(verb.split()) :]
     if verb not in verbs():
-        return verb == "dnp"
+        return verb in GROUPS
     known = options_of(verbs()[verb])
     if any(word.startswith("-") and word.partition("=")[0] not in known for word in rest):
         return False

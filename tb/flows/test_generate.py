@@ -1,13 +1,19 @@
 """What is written about taking one block works as it is written."""
 
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from scripts.blocks import find
-from scripts.flows.generate import generate, lint
+from scripts.flows.generate import Generated, generate, lint
+from scripts.flows.readable import plain_names
+from scripts.flows.yosys import program
+from scripts.machine import machine_block
 from sim.harness import ROOT
+from sim.harness.build import verilator_path
+from tb.harness.marks import full
 
 
 def test_a_block_of_other_sizes_as_the_document_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -32,3 +38,72 @@ def test_sizes_of_a_configuration_stand_at_the_top(tmp_path: Path) -> None:
     text = generate(find("attributes.attribute_cache")[0], tmp_path).verilog.read_text()
     assert "//   ways = 30\n" in text
     assert "//   policy = LRU\n" in text
+
+
+TOP = "machine_small"
+
+
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory: pytest.TempPathFactory) -> Generated:
+    """Return a machine in a file for each part, read by Verilator and Yosys."""
+    return generate(machine_block("small", 1), tmp_path_factory.mktemp("cores"), linted=True, apart=True)
+
+
+def test_names_need_no_escape_at_ports_and_modules(machine: Generated) -> None:
+    text = "".join(path.read_text() for path in machine.verilog.parent.glob("*.v"))
+    declared = re.findall(r"^ *(?:input|output|inout) .*$|^module .*$", text, re.M)
+    assert len(declared) > 100
+    assert not [line for line in declared if "\\" in line]
+    assert f"module {TOP}__machine__engine(" in text
+
+
+def test_names_that_would_meet_get_a_number() -> None:
+    model = r"""wire \a.b
+wire \a__b
+wire \x$1
+wire \x.1
+wire \task
+cell \m.n \c
+parameter \MEMID "\\s$1"
+"""
+    assert (
+        plain_names(model)
+        == r"""wire \a__b_2
+wire \a__b
+wire \x_1
+wire \x__1
+wire \task_
+cell \m__n \c
+parameter \MEMID "\\s_1"
+"""
+    )
+
+
+def test_a_machine_in_a_file_for_each_part(machine: Generated) -> None:
+    paths = list(machine.verilog.parent.glob("*.v"))
+    files = {path.stem for path in paths}
+    assert {TOP, f"{TOP}__machine", f"{TOP}__machine__engine", f"{TOP}__control"} <= files
+    modules = [name for path in paths for name in re.findall(r"^module (\w+)", path.read_text(), re.M)]
+    assert len(modules) == len(set(modules)) == machine.modules
+    assert set(re.findall(r"(\w+)\.v\b", machine.core.read_text())) == files
+
+
+@pytest.mark.parametrize("target", ["lint", pytest.param("sim", marks=full)])
+def test_targets_of_the_core(machine: Generated, target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", verilator_path())
+    command = [program("fusesoc"), "--cores-root", str(machine.core.parent), "run", "--work-root", "work"]
+    done = subprocess.run(
+        [*command, "--target", target, f"atoll:blocks:{TOP}"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert target == "lint" or "VERSION: 0x1, expected 0x1" in done.stdout + done.stderr
+
+
+def test_the_core_s_synthesis_is_set_up(tmp_path: Path) -> None:
+    """The Yosys of the environment has no Tcl, which FuseSoC's script is written in."""
+    generate(find("stream.queue")[0], tmp_path / "cores")
+    command = [program("fusesoc"), "--cores-root", "cores", "run", "--setup", "--work-root", "work"]
+    subprocess.run([*command, "--target", "synth", "atoll:blocks:stream_queue"], cwd=tmp_path, check=True)
+    scripts = "".join(path.read_text() for path in (tmp_path / "work").glob("*.tcl"))
+    assert "stream_queue.v" in scripts
+    assert "synth_ecp5" in scripts

@@ -59,6 +59,8 @@ def refusal(arguments: list[str]) -> str:
             "synth stream.queue --device xilinx --fmax",
             "--fmax: does nothing with --device xilinx, which is for the area",
         ),
+        ("image karate --model-file w.npz --hidden 8", "--hidden: does nothing with --model-file"),
+        ("soc sim --layers 1 --hidden 8", "--hidden: does nothing with --layers 1"),
         ("contracts --print --check", "--check: does nothing with --print"),
         ("contracts --print -o x.md", "--out: does nothing with --print"),
         ("asm p.asm --json --out p.json", "--json: does nothing with --out"),
@@ -86,7 +88,7 @@ def test_what_is_written_goes_where_out_says() -> None:
         assert not any("--output" in names for names in options)
         found[name] = any(names == ["-o", "--out"] for names in options)
         assert found[name] == any("--out" in names for names in options)
-    writing = {"run", "import", "islands", "generate", "bench", "contracts", "asm"}
+    writing = {"run", "import", "islands", "generate", "bench", "contracts", "asm", "image", "decode"}
     assert {name for name, has in found.items() if has} == writing
 
 

@@ -18,8 +18,9 @@ BELOW = {
     "golden": ("contracts",),
     "hw": ("contracts",),
     "sim": ("contracts", "golden", "hw"),
-    "scripts": ("contracts", "golden", "hw", "sim"),
-    "tb": ("contracts", "golden", "hw", "sim", "scripts"),
+    "soc": ("contracts", "golden", "hw", "sim"),
+    "scripts": ("contracts", "golden", "hw", "sim", "soc"),
+    "tb": ("contracts", "golden", "hw", "sim", "soc", "scripts"),
 }
 #: A chiplet with gather PEs needs none of these.
 NOT_OF_THE_CHIPLET = ("hw.ring", "hw.community", "hw.locator", "hw.attributes", "hw.host")

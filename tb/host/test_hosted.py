@@ -1,7 +1,9 @@
 """A whole chiplet through its registers: the driver runs images, reads results, and survives errors and resets."""
 
+import os
 import re
 import struct
+import tty
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,7 @@ from hw.host.factories import NARROW, hosted_chiplet
 from hw.host.hosted import Hosted
 from hw.machine import machine_of
 from hw.ring.formats import RingConfig
-from sim.driver import Bus, Driver, DriverError, Finished, MappedBus, now
+from sim.driver import Bus, Driver, DriverError, Finished, MappedBus, now, physical_base
 from sim.harness import CLOCK_NS, parameters
 from sim.harness.build import to_rtlil
 from sim.host.bus import SimulatedBus
@@ -211,6 +213,41 @@ def test_a_mapped_bus_reaches_registers_and_memory(tmp_path: Path) -> None:
     written = (tmp_path / "registers").read_bytes()
     assert struct.unpack_from("<I", written, register("IMAGE").address) == (2,)
     assert len(written) > REGISTERS[-1].address
+
+
+def test_the_physical_base_is_apart_from_the_offset_in_the_mapping(tmp_path: Path) -> None:
+    done = register("STATUS").layout.pack({"done": 1})
+    (tmp_path / "udmabuf0").mkdir()
+    (tmp_path / "udmabuf0" / "phys_addr").write_text("0x70000000\n")
+    base = physical_base("/dev/udmabuf0", tmp_path)
+    with mapped(tmp_path, {"ID": MAGIC, "VERSION": VERSION, "STATUS": done}) as bus:
+        now(Driver(bus, base=base).run(b"image", 2 * LINE_BYTES))
+        assert now(bus.dump(2 * LINE_BYTES, 5)) == b"image"
+        with pytest.raises(DriverError, match="image at physical 0x4000000040, expected below 2\\^32 lines"):
+            now(Driver(bus, base=LINE_BYTES << 32).start(LINE_BYTES))
+    (line,) = struct.unpack_from("<I", (tmp_path / "registers").read_bytes(), register("IMAGE").address)
+    assert line * LINE_BYTES == 0x70000000 + 2 * LINE_BYTES
+    with pytest.raises(DriverError, match="memory at 0x20, expected a multiple of 64"):
+        Driver(bus, base=32)
+    with pytest.raises(DriverError, match="nothing/phys_addr: cannot read a physical address"):
+        physical_base("/dev/nothing", tmp_path)
+
+
+def test_waiting_sleeps_until_the_interrupt(tmp_path: Path) -> None:
+    kernel, device = os.openpty()  # a device on which both ends can write
+    tty.setraw(device)
+    (tmp_path / "registers").write_bytes(bytes(4096))
+    (tmp_path / "memory").write_bytes(bytes(8192))
+    with MappedBus(tmp_path / "registers", tmp_path / "memory", 8192, pause=60, interrupt=os.ttyname(device)) as bus:
+        os.write(kernel, struct.pack("=I", 7))
+        now(bus.wait())
+        assert os.read(kernel, 4) == struct.pack("=I", 1)
+    with MappedBus(tmp_path / "registers", tmp_path / "memory", 8192, pause=0, interrupt=os.ttyname(device)) as bus:
+        now(bus.wait())  # nothing comes, and it returns
+    with pytest.raises(DriverError, match="nothing: cannot open"):
+        MappedBus(tmp_path / "registers", tmp_path / "memory", 8192, interrupt=tmp_path / "nothing")
+    os.close(kernel)
+    os.close(device)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""The registers in the formats of other tools, each from `contracts.registers`."""
