@@ -7,6 +7,7 @@ import pytest
 
 from scripts.bench import scaling
 from scripts.bench.scaling import Ring, bench, machine_of
+from scripts.config import CONFIGS
 
 
 def test_cycles_of_rings_are_compared_with_one_chiplet(
@@ -14,7 +15,10 @@ def test_cycles_of_rings_are_compared_with_one_chiplet(
 ) -> None:
     monkeypatch.setattr(scaling, "VERTICES", 30)
     weak = {"ring": "cycle,nodes={nodes}"}
-    found = bench(["karate"], weak, {"tiny": Ring("small", "tiles")}, (1, 2), tmp_path)
+    # A name that is none of a module.
+    config = tmp_path / "small-one.toml"
+    config.write_text((CONFIGS / "small.toml").read_text())
+    found = bench(["karate"], weak, {"tiny": Ring(str(config), "tiles")}, (1, 2), tmp_path)
     assert json.loads((tmp_path / "scaling.json").read_text()) == found
     assert (tmp_path / "scaling.svg").exists()
     points = {(point["graph"], point["chiplets"]): point for point in found["points"]}
