@@ -57,7 +57,7 @@ async def _weights(driver: ArrayDriver, mapping: Mapping) -> list[list[int]]:
     return await _gathered(driver, mapping.grid.processors, read)
 
 
-async def _outputs(driver: ArrayDriver, mapping: Mapping) -> list[int]:
+async def outputs(driver: ArrayDriver, mapping: Mapping) -> list[int]:
     """Read the finished values of the last layer, and nothing else."""
     last = mapping.placement.layers[-1]
 
@@ -81,7 +81,7 @@ async def forward_pass(dut: Any) -> None:
     machine = mapping.machine(inputs)
     driver = ArrayDriver(dut, side, side, config)
     clocks, speed = await _run(driver, mapping, machine, {})
-    found = await _outputs(driver, mapping)
+    found = await outputs(driver, mapping)
     model = NetworkModel(network, mapping.placement, config.table_bits)
     assert found == model.forward(inputs)[-1].tolist(), "outputs differ from the model"
     machine.run(LIMIT)

@@ -50,7 +50,7 @@ class ChipDriver(ArrayDriver):
         self.dut, self.config, self.grid = dut, CONFIG, GRID
         self.identity = identity
         self.edge = RisingEdge(dut.clk)
-        self.closed, self.buses = [], [Bus(dut)]
+        self.closed, self.buses, self.clocks = [], [Bus(dut)], ()
 
     def bus_of(self, processor: int) -> Bus:
         """G-bus that a processor is loaded over."""
