@@ -1,21 +1,29 @@
 # mypy: disable-error-code="attr-defined,index"
-"""The machine: an array of chips, the connectors at its edges, and the buffer board of the G-bus (D10)."""
+"""The machine: boards of chips, the connectors at their edges, and the G-bus of each board (D10)."""
 
+from functools import partial
 from typing import Any
 
-from amaranth.hdl import Const, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, DomainRenamer, Module, Mux, ResetInserter, Signal
 from amaranth.lib import wiring
+from amaranth.lib.cdc import FFSynchronizer
 from amaranth.lib.wiring import In, Out
 
 from contracts.dnp.config import ProcessorConfig
-from contracts.dnp.topology import NORTH, SOUTH, Grid, Topology
+from contracts.dnp.topology import EAST, NORTH, OPPOSITE, SOUTH, Grid, Topology
 from hw.dnp.ccb import G_BUS
 from hw.dnp.chip import CORE_MODULE, NeuralChip
 from hw.dnp.core import Core
 from hw.dnp.port import WORD_STREAM
 from hw.stream.black_box import BlackBox
+from hw.stream.crossing import Crossing
 
-__all__ = ["CHIP_MODULE", "ProcessorArray"]
+__all__ = ["BOARD", "CHIP_MODULE", "ProcessorArray"]
+
+#: Processors along a side of a board (D10).
+BOARD = 8
+#: Words that wait between two clocks: with fewer a link carries less than a word a clock.
+LINK_DEPTH = 8
 
 #: Module that every array instantiates.
 CHIP_MODULE = "neural_chip"
@@ -33,6 +41,12 @@ class ProcessorArray(wiring.Component):
         Processors; even numbers, or 1 by 1.
     config
         Memory sizes of the processors.
+    board
+        Processors along a side of a board; an even number.
+    clocks
+        Each board has a clock of its own (domain ``board_0``, …); links between boards, joints and G-buses cross
+        between clocks (`hw.stream.crossing`). A link is reset while its boards are off-line, so boards are switched off
+        together, for some clocks, before any is switched on again.
 
     Attributes
     ----------
@@ -43,16 +57,17 @@ class ProcessorArray(wiring.Component):
     host
         Sides (bit 0 north, 1 east, 2 south, 3 west) whose inputs come from the host in every topology.
     g_i, g_o
-        G-bus of the buffer board.
+        G-bus of each board, row by row; chips are counted over the whole array. A smaller array has
+        one. The boards are loaded side by side; frames for all processors go to each board.
     online
-        The programs run.
+        The programs of all boards run.
     halted
         All programs have ended.
 
     Raises
     ------
     ValueError
-        If the size is neither even nor 1 by 1.
+        If the size is neither even nor 1 by 1, or that of a board is odd.
     """
 
     i: Any
@@ -64,12 +79,29 @@ class ProcessorArray(wiring.Component):
     online: Signal
     halted: Signal
 
-    def __init__(self, rows: int, columns: int, config: ProcessorConfig | None = None) -> None:
+    def __init__(
+        self,
+        rows: int,
+        columns: int,
+        config: ProcessorConfig | None = None,
+        *,
+        board: int = BOARD,
+        clocks: bool = False,
+    ) -> None:
         if (rows, columns) != (1, 1) and (rows % 2 or columns % 2):
             raise ValueError(f"rows and columns must be even, or both 1, not {rows} and {columns}")
         self.config = config or ProcessorConfig()
         self.grid = Grid(rows, columns)
         self.side = 1 if rows == 1 else 2
+        if board < 2 or board % 2:
+            raise ValueError(f"board must be an even number from 2, not {board}")
+        self.board_side = board
+        #: Boards, row by row.
+        self.boards = -(-rows // board) * -(-columns // board)
+        #: Clock domain of each board.
+        self.clocked = [f"board_{number}" if clocks else "sync" for number in range(self.boards)]
+        #: Domains of the ports of a generated module.
+        self.domains = tuple(dict.fromkeys(["sync", *self.clocked]))
         edges = len(self.grid.edges())
         super().__init__(
             {
@@ -77,8 +109,8 @@ class ProcessorArray(wiring.Component):
                 "o": Out(WORD_STREAM).array(edges),
                 "topology": In(2),
                 "host": In(4),
-                "g_i": In(G_BUS),
-                "g_o": Out(G_BUS),
+                "g_i": In(G_BUS).array(self.boards),
+                "g_o": Out(G_BUS).array(self.boards),
                 "online": Out(1),
                 "halted": Out(1),
             }
@@ -99,14 +131,24 @@ class ProcessorArray(wiring.Component):
         chip = row // self.side * (self.grid.columns // self.side) + column // self.side
         return chip, row % self.side * self.side + column % self.side
 
+    def board(self, processor: int) -> int:
+        """Board of a processor."""
+        row, column = divmod(processor, self.grid.columns)
+        side = self.board_side
+        return row // side * -(-self.grid.columns // side) + column // side
+
     def elaborate(self, platform: Any) -> Module:
-        """Place the chips, link them, join the edges, spread the G-bus."""
+        """Place the chips, link them, join the edges, spread the G-buses."""
         m = Module()
         chip_rows, chip_columns = self.grid.rows // self.side, self.grid.columns // self.side
+        one = self.chip()
+        one._MustUse__used = True  # stands for its signature alone
+        places = {edge: index for index, edge in enumerate(one.grid.edges())}
         chips = []
         for index in range(chip_rows * chip_columns):
-            chip = self.chip()
-            m.submodules[f"chip_{index}"] = BlackBox(chip, CHIP_MODULE)
+            chip = one.signature.create(path=(f"chip_{index}",))
+            box = BlackBox(chip, CHIP_MODULE)
+            m.submodules[f"chip_{index}"] = DomainRenamer(self.clocked[self._board_of_chip(index)])(box)
             m.d.comb += chip.identity.eq(index)
             chips.append(chip)
 
@@ -114,26 +156,93 @@ class ProcessorArray(wiring.Component):
             """Edge port of the chip at a place in the array of chips; row or column counts processors along it."""
             along = column if side in (NORTH, SOUTH) else row
             chip = chips[row // self.side * chip_columns + column // self.side]
-            index = chip.grid.edges().index((side, along % self.side))
-            return getattr(chip, way)[index]
+            return getattr(chip, way)[places[side, along % self.side]]
 
+        online = self._states(m, chips)
+        link = partial(self._link, m, online)
         for row in range(self.grid.rows):
             for column in range(self.grid.columns):
-                if row % self.side == self.side - 1 and row + 1 < self.grid.rows:
-                    wiring.connect(m, port(SOUTH, row, column, "o"), port(NORTH, row + 1, column, "i"))
-                    wiring.connect(m, port(NORTH, row + 1, column, "o"), port(SOUTH, row, column, "i"))
-                if column % self.side == self.side - 1 and column + 1 < self.grid.columns:
-                    wiring.connect(m, port(1, row, column, "o"), port(3, row, column + 1, "i"))
-                    wiring.connect(m, port(3, row, column + 1, "o"), port(1, row, column, "i"))
+                here = self.board(row * self.grid.columns + column)
+                for side, dr, dc in ((SOUTH, 1, 0), (EAST, 0, 1)):
+                    r, c = row + dr, column + dc
+                    if (dr * row + dc * column) % self.side < self.side - 1 or r == self.grid.rows:
+                        continue
+                    if c == self.grid.columns:
+                        continue
+                    there, back = self.board(r * self.grid.columns + c), OPPOSITE[side]
+                    link(port(side, row, column, "o"), here, port(back, r, c, "i"), there)
+                    link(port(back, r, c, "o"), there, port(side, row, column, "i"), here)
 
         edges = self.grid.edges()
         inner = {}
         for edge in edges:
-            row, column = divmod(self.grid.edge(*edge)[0], self.grid.columns)
-            inner[edge] = (port(edge[0], row, column, "i"), port(edge[0], row, column, "o"))
+            processor = self.grid.edge(*edge)[0]
+            row, column = divmod(processor, self.grid.columns)
+            into, out = WORD_STREAM.create(), WORD_STREAM.create()
+            link(into, None, port(edge[0], row, column, "i"), self.board(processor))
+            link(port(edge[0], row, column, "o"), self.board(processor), out, None)
+            inner[edge] = (into, out)
         self._join(m, edges, inner)
-        self._spread(m, chips)
+        for board in range(self.boards):
+            own = [chip for index, chip in enumerate(chips) if self._board_of_chip(index) == board]
+            given, answer = G_BUS.create(), G_BUS.create()
+            self._cross(m, wiring.flipped(self.g_i[board]), "sync", given, self.clocked[board])
+            self._cross(m, answer, self.clocked[board], wiring.flipped(self.g_o[board]), "sync")
+            self._spread(m, given, answer, own)
         return m
+
+    def _states(self, m: Module, chips: list[Any]) -> list[Any]:
+        """Say whether all run and whether all have ended; return each board's own word for the first."""
+        online, seen = [], []
+        for board, domain in enumerate(self.clocked):
+            own = [chip for index, chip in enumerate(chips) if self._board_of_chip(index) == board]
+            states = [Cat(chip.online for chip in own).all(), Cat(chip.halted for chip in own).all()]
+            online.append(states[0])
+            if domain != "sync":
+                held, across = Signal(2, name=f"states_{board}"), Signal(2, name=f"states_seen_{board}")
+                m.d[domain] += held.eq(Cat(states))
+                m.submodules[f"states_{board}"] = FFSynchronizer(held, across)
+                states = [across[0], across[1]]
+            seen.append(states)
+        m.d.comb += [
+            self.online.eq(Cat(one for one, _ in seen).all()),
+            self.halted.eq(Cat(one for _, one in seen).all()),
+        ]
+        return online
+
+    def _link(self, m: Module, online: list[Any], out: Any, source: int | None, into: Any, target: int | None) -> None:
+        """Connect ports of two boards, or of a board and the connectors (``None``)."""
+        if source == target:
+            wiring.connect(m, out, into)
+            return
+        sides = [(self.online, "sync") if end is None else (online[end], self.clocked[end]) for end in (source, target)]
+        (sends, sender), (receives, receiver) = sides
+        self._cross(m, out, sender, into, receiver, {"write": ~sends, "read": ~receives})
+
+    def _cross(
+        self, m: Module, out: Any, sender: str, into: Any, receiver: str, resets: dict[str, Any] | None = None
+    ) -> None:
+        """Connect two streams, across clocks where theirs differ."""
+        if sender == receiver:
+            m.d.comb += [into.valid.eq(out.valid), into.payload.eq(out.payload), out.ready.eq(into.ready)]
+            return
+        crossing = Crossing(into.payload.shape(), LINK_DEPTH)
+        m.d.comb += [
+            crossing.i.valid.eq(out.valid),
+            crossing.i.payload.eq(out.payload),
+            # A word that came during the reset would be lost.
+            out.ready.eq(crossing.i.ready & (~resets["write"] if resets else 1)),
+            into.valid.eq(crossing.o.valid),
+            into.payload.eq(crossing.o.payload),
+            crossing.o.ready.eq(into.ready),
+        ]
+        crossed = ResetInserter(resets)(crossing) if resets else crossing
+        name = f"crossing_{len(m._named_submodules)}"
+        m.submodules[name] = DomainRenamer({"write": sender, "read": receiver})(crossed)
+
+    def _board_of_chip(self, chip: int) -> int:
+        row, column = divmod(chip, self.grid.columns // self.side)
+        return self.board((row * self.grid.columns + column) * self.side)
 
     def _join(self, m: Module, edges: list[tuple[int, int]], inner: dict[tuple[int, int], tuple[Any, Any]]) -> None:
         """Connect each edge input to the output joined to it, or to the host."""
@@ -163,27 +272,18 @@ class ProcessorArray(wiring.Component):
                 out.ready.eq(Mux(fed[edge], ready[edge], outer.ready)),
             ]
 
-    def _spread(self, m: Module, chips: list[NeuralChip]) -> None:
-        """Connect the G-bus: every chip receives every word; at most one answers."""
-        ready: Any = 1
-        halted: Any = 1
+    def _spread(self, m: Module, g_i: Any, g_o: Any, chips: list[Any]) -> None:
+        """Connect the G-bus of a board: each of its chips receives every word; at most one answers."""
+        ready: Any = Cat(chip.g_i.ready for chip in chips).all()
         valid: Any = 0
         payload: Any = 0
         for chip in chips:
-            ready &= chip.g_i.ready
-            halted &= chip.halted
             valid |= chip.g_o.valid
             payload |= Mux(chip.g_o.valid, chip.g_o.payload, 0)
-        m.d.comb += [
-            self.g_i.ready.eq(ready),
-            self.halted.eq(halted),
-            self.g_o.valid.eq(valid),
-            self.g_o.payload.eq(payload),
-            self.online.eq(chips[0].online),
-        ]
+        m.d.comb += [g_i.ready.eq(ready), g_o.valid.eq(valid), g_o.payload.eq(payload)]
         for chip in chips:
             m.d.comb += [
-                chip.g_i.valid.eq(self.g_i.valid & ready),
-                chip.g_i.payload.eq(self.g_i.payload),
-                chip.g_o.ready.eq(self.g_o.ready),
+                chip.g_i.valid.eq(g_i.valid & ready),
+                chip.g_i.payload.eq(g_i.payload),
+                chip.g_o.ready.eq(g_o.ready),
             ]

@@ -28,6 +28,16 @@ BLOCKS: tuple[Block, ...] = (
         formal="tb.stream.formal_slice",
     ),
     Block(
+        name="stream.crossing",
+        factory="hw.stream.crossing:Crossing",
+        parameters={"shape": 16, "depth": 8},
+        bench="tb.stream.test_crossing",
+        bench_factory="tb.stream.test_crossing:crossing",
+        bench_parameters={"depth": 8, "width": 13},
+        narrow={"depth": 4, "width": 3},
+        formal="tb.stream.formal_crossing",
+    ),
+    Block(
         name="stream.arbiter",
         factory="hw.stream.arbiter:Arbiter",
         parameters={"shape": 32, "count": 4},

@@ -24,6 +24,11 @@ WEIGHTS = {
     "$_XOR_": 2.33,
     "$_XNOR_": 2.33,
     "$_MUX_": 2.33,
+    # Compound gates by their transistors: 6 and 8, of which a NAND2 has 4.
+    "$_AOI3_": 1.5,
+    "$_OAI3_": 1.5,
+    "$_AOI4_": 2.0,
+    "$_OAI4_": 2.0,
 }
 #: A flip-flop, and what an enable (a multiplexer) and a synchronous reset (an AND) add.
 _FLIP_FLOP, _ENABLE, _RESET = 4.67, 2.33, 1.33
@@ -38,6 +43,7 @@ opt
 wreduce
 peepopt
 opt_clean
+booth -lowpower
 alumacc
 share
 opt
@@ -47,7 +53,7 @@ techmap
 opt -fast
 dfflegalize -cell $_DFF_P_ 01
 opt
-abc -g AND,NAND,OR,NOR,XOR,XNOR,MUX
+abc -g AND,NAND,OR,NOR,XOR,XNOR,MUX,AOI3,OAI3,AOI4,OAI4
 opt_clean
 tee -q -o raw.json stat -json
 """

@@ -21,7 +21,7 @@ from hw.stream.black_box import black_boxes_of
 from scripts.blocks import Block
 from scripts.flows.fusesoc import core_file, machine_bench
 from scripts.flows.outputs import checked_folder, publishing
-from scripts.flows.ports import flat_ports
+from scripts.flows.ports import clocks_and_resets, flat_ports
 from scripts.flows.readable import plain_names, split
 from scripts.flows.table import show
 from scripts.flows.yosys import ToolError, yosys
@@ -61,8 +61,7 @@ class Generated:
 def port_list(component: Any) -> list[dict[str, Any]]:
     """Return name, direction, width and, where it has some, fields of every port of `component`."""
     ports: list[dict[str, Any]] = [
-        {"name": "clk", "direction": "input", "width": 1},
-        {"name": "rst", "direction": "input", "width": 1},
+        {"name": name, "direction": "input", "width": 1} for pair in clocks_and_resets(component) for name in pair
     ]
     for name, inward, shape in flat_ports(component):
         port: dict[str, Any] = {

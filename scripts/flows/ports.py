@@ -22,6 +22,12 @@ def flat_ports(component: Any) -> list[tuple[str, bool, Any]]:
     return found
 
 
+def clocks_and_resets(component: Any) -> list[tuple[str, str]]:
+    """Return names of clock and reset of every domain of `component`; more than one have a tuple ``domains``."""
+    domains = getattr(component, "domains", ("sync",))
+    return [("clk", "rst") if name == "sync" else (f"{name}_clk", f"{name}_rst") for name in domains]
+
+
 def boxes(modules: Mapping[str, Any]) -> str:
     """Declare modules that are generated apart in RTLIL, for Yosys to know their ports."""
     lines = []

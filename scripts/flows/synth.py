@@ -23,7 +23,7 @@ from scripts.blocks import Block
 from scripts.flows.devices import ECP5, Device
 from scripts.flows.fold import fold_file
 from scripts.flows.outputs import write
-from scripts.flows.ports import boxes, flat_ports
+from scripts.flows.ports import boxes, clocks_and_resets, flat_ports
 from scripts.flows.table import show
 from scripts.flows.yosys import BUILD, ToolError, run_tool, yosys
 from sim.harness.build import digest, locked, to_rtlil
@@ -173,7 +173,8 @@ def shell(component: Any, top: str) -> str:
         "  end",
         f"  assign so = out[{outs - 1}];",
     ]
-    connections, at = [".clk(clk)", ".rst(reset)"], 0
+    # All clocks are one here: the frequency is that of the slowest domain.
+    connections, at = [f".{clk}(clk), .{rst}(reset)" for clk, rst in clocks_and_resets(component)], 0
     for name, width in inputs:
         connections.append(f".{name}(in[{at + width - 1}:{at}])")
         at += width
