@@ -64,6 +64,8 @@ def refusal(arguments: list[str]) -> str:
         ("contracts --print --check", "--check: does nothing with --print"),
         ("contracts --print -o x.md", "--out: does nothing with --print"),
         ("asm p.asm --json --out p.json", "--json: does nothing with --out"),
+        ("dnp train iris --model-file w.npz --hidden 8", "--hidden: does nothing with --model-file"),
+        ("dnp infer iris --model-file w.npz --seed 8", "--seed: does nothing with --model-file"),
         ("asm p.json --xm-depth 4", "--xm-depth: does nothing for a dump"),
     ],
 )
