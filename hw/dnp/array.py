@@ -1,9 +1,9 @@
 # mypy: disable-error-code="attr-defined,index"
-"""The machine: an array of chips, the connectors at its edges, and the buffer board of the G-bus (D10)."""
+"""The machine: boards of chips, the connectors at their edges, and the G-bus of each board (D10)."""
 
 from typing import Any
 
-from amaranth.hdl import Const, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -15,7 +15,10 @@ from hw.dnp.core import Core
 from hw.dnp.port import WORD_STREAM
 from hw.stream.black_box import BlackBox
 
-__all__ = ["CHIP_MODULE", "ProcessorArray"]
+__all__ = ["BOARD", "CHIP_MODULE", "ProcessorArray"]
+
+#: Processors along a side of a board (D10).
+BOARD = 8
 
 #: Module that every array instantiates.
 CHIP_MODULE = "neural_chip"
@@ -33,6 +36,8 @@ class ProcessorArray(wiring.Component):
         Processors; even numbers, or 1 by 1.
     config
         Memory sizes of the processors.
+    board
+        Processors along a side of a board; an even number.
 
     Attributes
     ----------
@@ -43,16 +48,17 @@ class ProcessorArray(wiring.Component):
     host
         Sides (bit 0 north, 1 east, 2 south, 3 west) whose inputs come from the host in every topology.
     g_i, g_o
-        G-bus of the buffer board.
+        G-bus of each board, row by row; chips are counted over the whole array. A smaller array has
+        one. The boards are loaded side by side; frames for all processors go to each board.
     online
-        The programs run.
+        The programs of all boards run.
     halted
         All programs have ended.
 
     Raises
     ------
     ValueError
-        If the size is neither even nor 1 by 1.
+        If the size is neither even nor 1 by 1, or that of a board is odd.
     """
 
     i: Any
@@ -64,12 +70,17 @@ class ProcessorArray(wiring.Component):
     online: Signal
     halted: Signal
 
-    def __init__(self, rows: int, columns: int, config: ProcessorConfig | None = None) -> None:
+    def __init__(self, rows: int, columns: int, config: ProcessorConfig | None = None, *, board: int = BOARD) -> None:
         if (rows, columns) != (1, 1) and (rows % 2 or columns % 2):
             raise ValueError(f"rows and columns must be even, or both 1, not {rows} and {columns}")
         self.config = config or ProcessorConfig()
         self.grid = Grid(rows, columns)
         self.side = 1 if rows == 1 else 2
+        if board < 2 or board % 2:
+            raise ValueError(f"board must be an even number from 2, not {board}")
+        self.board_side = board
+        #: Boards, row by row.
+        self.boards = -(-rows // board) * -(-columns // board)
         edges = len(self.grid.edges())
         super().__init__(
             {
@@ -77,8 +88,8 @@ class ProcessorArray(wiring.Component):
                 "o": Out(WORD_STREAM).array(edges),
                 "topology": In(2),
                 "host": In(4),
-                "g_i": In(G_BUS),
-                "g_o": Out(G_BUS),
+                "g_i": In(G_BUS).array(self.boards),
+                "g_o": Out(G_BUS).array(self.boards),
                 "online": Out(1),
                 "halted": Out(1),
             }
@@ -99,13 +110,22 @@ class ProcessorArray(wiring.Component):
         chip = row // self.side * (self.grid.columns // self.side) + column // self.side
         return chip, row % self.side * self.side + column % self.side
 
+    def board(self, processor: int) -> int:
+        """Board of a processor."""
+        row, column = divmod(processor, self.grid.columns)
+        side = self.board_side
+        return row // side * -(-self.grid.columns // side) + column // side
+
     def elaborate(self, platform: Any) -> Module:
-        """Place the chips, link them, join the edges, spread the G-bus."""
+        """Place the chips, link them, join the edges, spread the G-buses."""
         m = Module()
         chip_rows, chip_columns = self.grid.rows // self.side, self.grid.columns // self.side
+        one = self.chip()
+        one._MustUse__used = True  # stands for its signature alone
+        places = {edge: index for index, edge in enumerate(one.grid.edges())}
         chips = []
         for index in range(chip_rows * chip_columns):
-            chip = self.chip()
+            chip = one.signature.create(path=(f"chip_{index}",))
             m.submodules[f"chip_{index}"] = BlackBox(chip, CHIP_MODULE)
             m.d.comb += chip.identity.eq(index)
             chips.append(chip)
@@ -114,8 +134,7 @@ class ProcessorArray(wiring.Component):
             """Edge port of the chip at a place in the array of chips; row or column counts processors along it."""
             along = column if side in (NORTH, SOUTH) else row
             chip = chips[row // self.side * chip_columns + column // self.side]
-            index = chip.grid.edges().index((side, along % self.side))
-            return getattr(chip, way)[index]
+            return getattr(chip, way)[places[side, along % self.side]]
 
         for row in range(self.grid.rows):
             for column in range(self.grid.columns):
@@ -132,8 +151,18 @@ class ProcessorArray(wiring.Component):
             row, column = divmod(self.grid.edge(*edge)[0], self.grid.columns)
             inner[edge] = (port(edge[0], row, column, "i"), port(edge[0], row, column, "o"))
         self._join(m, edges, inner)
-        self._spread(m, chips)
+        for board in range(self.boards):
+            own = [chip for index, chip in enumerate(chips) if self._board_of_chip(index) == board]
+            self._spread(m, self.g_i[board], self.g_o[board], own)
+        m.d.comb += [
+            self.online.eq(Cat(chip.online for chip in chips).all()),
+            self.halted.eq(Cat(chip.halted for chip in chips).all()),
+        ]
         return m
+
+    def _board_of_chip(self, chip: int) -> int:
+        row, column = divmod(chip, self.grid.columns // self.side)
+        return self.board((row * self.grid.columns + column) * self.side)
 
     def _join(self, m: Module, edges: list[tuple[int, int]], inner: dict[tuple[int, int], tuple[Any, Any]]) -> None:
         """Connect each edge input to the output joined to it, or to the host."""
@@ -163,27 +192,18 @@ class ProcessorArray(wiring.Component):
                 out.ready.eq(Mux(fed[edge], ready[edge], outer.ready)),
             ]
 
-    def _spread(self, m: Module, chips: list[NeuralChip]) -> None:
-        """Connect the G-bus: every chip receives every word; at most one answers."""
-        ready: Any = 1
-        halted: Any = 1
+    def _spread(self, m: Module, g_i: Any, g_o: Any, chips: list[Any]) -> None:
+        """Connect the G-bus of a board: each of its chips receives every word; at most one answers."""
+        ready: Any = Cat(chip.g_i.ready for chip in chips).all()
         valid: Any = 0
         payload: Any = 0
         for chip in chips:
-            ready &= chip.g_i.ready
-            halted &= chip.halted
             valid |= chip.g_o.valid
             payload |= Mux(chip.g_o.valid, chip.g_o.payload, 0)
-        m.d.comb += [
-            self.g_i.ready.eq(ready),
-            self.halted.eq(halted),
-            self.g_o.valid.eq(valid),
-            self.g_o.payload.eq(payload),
-            self.online.eq(chips[0].online),
-        ]
+        m.d.comb += [g_i.ready.eq(ready), g_o.valid.eq(valid), g_o.payload.eq(payload)]
         for chip in chips:
             m.d.comb += [
-                chip.g_i.valid.eq(self.g_i.valid & ready),
-                chip.g_i.payload.eq(self.g_i.payload),
-                chip.g_o.ready.eq(self.g_o.ready),
+                chip.g_i.valid.eq(g_i.valid & ready),
+                chip.g_i.payload.eq(g_i.payload),
+                chip.g_o.ready.eq(g_o.ready),
             ]

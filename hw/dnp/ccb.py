@@ -12,10 +12,12 @@ from contracts.dnp.gbus import HEADER, Operation
 from hw.dnp.core import Access
 from hw.dnp.isa import ADDRESS
 
-__all__ = ["G_BUS", "ChipControl"]
+__all__ = ["G_BUS", "IDENTITY_BITS", "ChipControl"]
 
 #: A word on the G-bus.
 G_BUS = stream.Signature(unsigned(WORD))
+#: Bits of the number of a chip.
+IDENTITY_BITS = next(field.bits for field in HEADER.fields if field.name == "chip")
 
 
 class ChipControl(wiring.Component):
@@ -59,7 +61,7 @@ class ChipControl(wiring.Component):
             {
                 "i": In(G_BUS),
                 "o": Out(G_BUS),
-                "identity": In(HEADER.fields[1].bits),
+                "identity": In(IDENTITY_BITS),
                 "access": Out(Access()).array(cores),
                 "online": Out(1),
                 "start": Out(1, init=1),

@@ -10,7 +10,7 @@ from amaranth.lib.wiring import In, Out
 from contracts.dnp.config import ProcessorConfig
 from contracts.dnp.isa import StopCode
 from contracts.dnp.topology import Grid
-from hw.dnp.ccb import G_BUS, ChipControl
+from hw.dnp.ccb import G_BUS, IDENTITY_BITS, ChipControl
 from hw.dnp.core import COUNTER_BITS, Core
 from hw.dnp.port import WORD_STREAM
 from hw.stream.black_box import BlackBox
@@ -71,8 +71,7 @@ class NeuralChip(wiring.Component):
     ) -> None:
         self.grid = Grid(rows, columns)
         self.once = once
-        self.cores = [Core(config, counters=counters) for _ in range(self.grid.processors)]
-        self.control = ChipControl(self.grid.processors)
+        self.config, self.counters = config or ProcessorConfig(), counters
         edges = len(self.grid.edges())
         super().__init__(
             {
@@ -80,7 +79,7 @@ class NeuralChip(wiring.Component):
                 "o": Out(WORD_STREAM).array(edges),
                 "g_i": In(G_BUS),
                 "g_o": Out(G_BUS),
-                "identity": In(self.control.identity.shape()),
+                "identity": In(IDENTITY_BITS),
                 "online": Out(1),
                 "halted": Out(1),
                 "stops": Out(StopCode).array(self.grid.processors),
@@ -90,22 +89,23 @@ class NeuralChip(wiring.Component):
     def elaborate(self, platform: Any) -> Module:
         """Link neighbours, connect edge ports and the G-bus."""
         m = Module()
-        m.submodules.control = control = self.control
+        m.submodules.control = control = ChipControl(self.grid.processors)
+        cores = [Core(self.config, counters=self.counters) for _ in range(self.grid.processors)]
         wiring.connect(m, wiring.flipped(self.g_i), control.i)
         wiring.connect(m, wiring.flipped(self.g_o), control.o)
         m.d.comb += [control.identity.eq(self.identity), self.online.eq(control.online)]
-        for index, core in enumerate(self.cores):
+        for index, core in enumerate(cores):
             m.submodules[f"core_{index}"] = BlackBox(core, CORE_MODULE) if self.once else core
             wiring.connect(m, control.access[index], core.access)
             m.d.comb += [core.online.eq(control.online), core.start.eq(control.start), self.stops[index].eq(core.stop)]
-        m.d.comb += self.halted.eq(_all(core.halted for core in self.cores))
+        m.d.comb += self.halted.eq(_all(core.halted for core in cores))
         for at, source in enumerate(self.grid.sources().reshape(-1).tolist()):
             if source >= 0:
-                wiring.connect(m, self.cores[source // 4].o[source % 4], self.cores[at // 4].i[at % 4])
+                wiring.connect(m, cores[source // 4].o[source % 4], cores[at // 4].i[at % 4])
         for index, edge in enumerate(self.grid.edges()):
             processor, port = self.grid.edge(*edge)
-            wiring.connect(m, wiring.flipped(self.i[index]), self.cores[processor].i[port])
-            wiring.connect(m, wiring.flipped(self.o[index]), self.cores[processor].o[port])
+            wiring.connect(m, wiring.flipped(self.i[index]), cores[processor].i[port])
+            wiring.connect(m, wiring.flipped(self.o[index]), cores[processor].o[port])
         return m
 
 

@@ -19,7 +19,7 @@ class BlackBox(Elaboratable):
     Parameters
     ----------
     component
-        Defines the ports by its signature; its own members are connected.
+        Component, or an interface of its signature, whose members are connected.
     name
         Name of the module that is generated from an equal component.
     """
@@ -27,7 +27,8 @@ class BlackBox(Elaboratable):
     def __init__(self, component: Any, name: str) -> None:
         self.component, self.name = component, name
         # Amaranth warns of components that are never elaborated; this one is elaborated elsewhere, once.
-        component._MustUse__used = True
+        if isinstance(component, Elaboratable):
+            component._MustUse__used = True
 
     def elaborate(self, platform: Any) -> Module:
         """Emit an instance with clock, reset and every member of the signature.

@@ -10,7 +10,6 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -22,12 +21,11 @@ from golden.dnp import digits as data
 from golden.dnp.assembler import assemble
 from golden.dnp.mapper import Mapping, map_network
 from golden.dnp.network import Network, NetworkModel
-from hw.dnp.array import ProcessorArray
 from scripts.dnp.gates import chip_gates
 from scripts.dnp.programs import run_rtl
 from scripts.flows.outputs import checked_folder, publishing
 from scripts.flows.table import show
-from sim.dnp.array import simulate_array
+from sim.dnp.array import run_mapped
 
 __all__ = ["BENCHES", "Bench", "gates", "learning", "rates", "scaling"]
 
@@ -150,25 +148,8 @@ def _forward_golden(neurons: int, mapping: Mapping) -> dict[str, Any]:
 
 
 def _forward_rtl(side: int, neurons: int, config: ProcessorConfig) -> dict[str, Any]:
-    given = {
-        "side": side, "sizes": [neurons] * 3, "seed": _NETWORK_SEED, "topology": "TORUS",
-        "config": [config.wm_depth, config.xm_depth, config.p_depth, config.table_bits],
-    }  # fmt: skip
-    return _in_rtl(side, config, "forward_pass", given)
-
-
-def _in_rtl(side: int, config: ProcessorConfig, testcase: str, parameters: dict[str, Any]) -> dict[str, Any]:
-    """Let an array of `side` x `side` carry out a test of `sim.dnp.run_mapping`, and return what that leaves."""
-    with TemporaryDirectory() as folder:
-        result = Path(folder).resolve() / "result.json"
-        simulate_array(
-            ProcessorArray(side, side, config),
-            "sim.dnp.run_mapping",
-            testcase=testcase,
-            parameters={**parameters, "result": str(result)},
-        )
-        found: dict[str, Any] = json.loads(result.read_text())
-    return found
+    given = {"sizes": [neurons] * 3, "seed": _NETWORK_SEED, "topology": "TORUS"}
+    return run_mapped(side, config, "forward_pass", given)
 
 
 def _mapping(side: int, neurons: int, config: ProcessorConfig) -> Mapping:
@@ -355,11 +336,8 @@ def learning(out: Path = OUT, *, side: int = 4, hidden: int = 32, epochs: int = 
     float_accuracy = float(classifier.score(digits.test / 2**15, digits.test_classes))
 
     images = images or len(digits.train)
-    given = {
-        "side": side, "images": images, "rate": data.LEARNING.rate, "hidden": hidden, "topology": "TORUS",
-        "config": [config.wm_depth, config.xm_depth, config.p_depth, config.table_bits],
-    }  # fmt: skip
-    found = _in_rtl(side, config, "learn_digits", given)
+    given = {"images": images, "rate": data.LEARNING.rate, "hidden": hidden, "topology": "TORUS"}
+    found = run_mapped(side, config, "learn_digits", given)
     weights = sum(w.size for w in network.weights)
     clocks = max(found["clocks"]) / images
     busy = sum(found["clocks"]) - sum(found["blocked"])

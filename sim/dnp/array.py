@@ -3,16 +3,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import subprocess
-from collections.abc import Mapping, Sequence
-from functools import cached_property
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import cocotb
 import numpy as np
+from amaranth.hdl import Module, Signal
+from amaranth.lib import wiring
 from cocotb.clock import Clock
 from cocotb.triggers import First, RisingEdge, Timer
 from cocotb.utils import get_sim_time
@@ -23,52 +26,27 @@ from contracts.dnp.gbus import Space
 from contracts.dnp.isa import GENERAL, Control
 from contracts.dnp.topology import Grid
 from golden.dnp.array import ArrayModel, EdgePort
-from hw.dnp.array import CHIP_MODULE, ProcessorArray
+from hw.dnp.array import BOARD, CHIP_MODULE, ProcessorArray
 from hw.dnp.chip import CORE_MODULE, NeuralChip
 from hw.dnp.core import Core, Status
 from sim.harness import simulate
-from sim.harness.build import WAIVED, BuildError, BuildOptions, digest, locked, verilator_path
+from sim.harness.build import WAIVED, BuildOptions, verilator_path
 from sim.harness.modules import module_source
 from sim.harness.run import CLOCK_NS, Result
+from sim.harness.stepped import stepped_module
 
 __all__ = [
     "ArrayDriver",
-    "core_library",
+    "Bus",
     "exchange",
     "hosts",
     "lint_array",
+    "run_mapped",
     "simulate_array",
     "simulate_chip",
 ]
 
 _WORD = 0xFFFF
-
-
-#: How the library of the processor is compiled; part of its folder's name.
-_LIBRARY = ("--cc", "--build", "-O3", "--x-initial", "unique", "-Wno-fatal", "--lib-create", CORE_MODULE)
-
-
-def core_library(config: ProcessorConfig) -> tuple[Path, Path]:
-    """Compile one processor, once, into a library; return the wrapper for its instances, and the library.
-
-    An array of 1,024 processors is then as quick to compile as its wires.
-    """
-    source = module_source(Core(config), CORE_MODULE)
-    folder = source.with_name(digest(*_LIBRARY))
-    wrapper, library = folder / f"{CORE_MODULE}.sv", folder / f"lib{CORE_MODULE}.a"
-    with locked(folder.with_suffix(".lock")):
-        if not (folder / "built").exists():
-            environment = {
-                **os.environ,
-                "PATH": verilator_path(),
-                "MAKEFLAGS": "CFG_CXXFLAGS_PCH_I=-include OPT_FAST=-O2",
-            }
-            command = ["verilator", *_LIBRARY, "--Mdir", str(folder), "--top-module", CORE_MODULE, str(source)]
-            done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-            if done.returncode:
-                raise BuildError(f"{CORE_MODULE}: verilator failed\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
-            (folder / "built").touch()
-    return wrapper, library
 
 
 def lint_array(array: ProcessorArray) -> str:
@@ -87,22 +65,79 @@ def lint_array(array: ProcessorArray) -> str:
 
 
 def simulate_array(array: ProcessorArray, bench: str, **options: Any) -> Result:
-    """Run a bench on an array, as :func:`sim.harness.simulate` does on a component."""
-    chip = module_source(array.chip(), CHIP_MODULE)
+    """Run a bench on an array, as :func:`sim.harness.simulate` does on a component; its chips step in threads."""
     name = f"array_{array.grid.rows}x{array.grid.columns}"
-    return _simulate(array, bench, array.config, name=name, sources=[chip], **options)
+    chip = stepped_module(array.chip(), CHIP_MODULE, [module_source(Core(array.config), CORE_MODULE)])
+    linking = BuildOptions(arguments=("-LDFLAGS", str(chip.library)))
+    top = _Enclosed(array) if array.boards > 1 else array
+    return simulate(top, bench, name=name, sources=[chip.wrapper], options=linking, **options)
+
+
+def run_mapped(side: int, config: ProcessorConfig, testcase: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Let `side` × `side` processors carry out a test of `sim.dnp.run_mapping`, and return what that leaves.
+
+    Parameters
+    ----------
+    side
+        Processors along a side, 1 or an even number up to 32.
+    config
+        Memory sizes.
+    testcase
+        ``forward_pass`` (parameters ``sizes``, ``seed``, ``topology``) or ``learn_digits`` (``images``, ``rate``,
+        ``hidden``, ``topology``).
+    parameters
+        The test's own.
+
+    Returns
+    -------
+    dict
+        ``total`` clocks; ``clocks``, ``instructions`` and ``blocked`` of each processor; ``loading_clocks``, and the
+        seconds of simulation of loading and running.
+
+    Raises
+    ------
+    AssertionError
+        If anything differs from the model.
+    """
+    sizes = [config.wm_depth, config.xm_depth, config.p_depth, config.table_bits]
+    with TemporaryDirectory() as folder:
+        result = Path(folder).resolve() / "result.json"
+        simulate_array(
+            ProcessorArray(side, side, config),
+            "sim.dnp.run_mapping",
+            testcase=testcase,
+            parameters={"side": side, "config": sizes, **parameters, "result": str(result)},
+        )
+        found: dict[str, Any] = json.loads(result.read_text())
+    return found
+
+
+class _Enclosed(wiring.Component):
+    """Holds an array of many boards, whose tens of thousands of inner signals cocotb then does not look at."""
+
+    def __init__(self, array: ProcessorArray) -> None:
+        self.array = array
+        super().__init__(array.signature)
+
+    def elaborate(self, platform: Any) -> Module:
+        """Hand all ports on."""
+        m = Module()
+        m.submodules.array = self.array
+        for name in self.array.signature.members:
+            outer, inner = getattr(self, name), getattr(self.array, name)
+            for one, other in zip(outer, inner, strict=True) if isinstance(outer, list) else ((outer, inner),):
+                if isinstance(one, Signal):
+                    given = self.array.signature.members[name].flow == wiring.In
+                    m.d.comb += other.eq(one) if given else one.eq(other)
+                else:
+                    wiring.connect(m, wiring.flipped(one), other)
+        return m
 
 
 def simulate_chip(chip: NeuralChip, bench: str, **options: Any) -> Result:
     """Run a bench on a chip whose processors are generated apart."""
-    return _simulate(chip, bench, chip.cores[0].config, name=CHIP_MODULE, sources=[], **options)
-
-
-def _simulate(component: Any, bench: str, config: ProcessorConfig, *, sources: list[Path], **options: Any) -> Result:
-    wrapper, library = core_library(config)
-    sources = [Path(__file__).with_name("array.vlt"), wrapper, *sources]
-    linking = BuildOptions(arguments=("-LDFLAGS", str(library)))
-    return simulate(component, bench, sources=sources, options=linking, **options)
+    core = module_source(Core(chip.config), CORE_MODULE)
+    return simulate(chip, bench, name=CHIP_MODULE, sources=[core], **options)
 
 
 def exchange(rng: random.Random, rounds: int, base: int = 0) -> str:
@@ -129,6 +164,45 @@ def hosts(machine: ArrayModel, rng: random.Random, words: int, pace: float) -> d
     return ends
 
 
+class Bus:
+    """The host's end of a G-bus."""
+
+    def __init__(self, dut: Any, suffix: str = "") -> None:
+        self.edge = RisingEdge(dut.clk)
+        self._in = [getattr(dut, f"g_i{suffix}__{name}") for name in ("valid", "payload", "ready")]
+        self._out = [getattr(dut, f"g_o{suffix}__{name}") for name in ("valid", "payload", "ready")]
+        self._offered = RisingEdge(self._out[0])
+
+    def close(self) -> None:
+        """Offer nothing and take nothing."""
+        self._in[0].value = 0
+        self._out[2].value = 0
+
+    async def send(self, words: Sequence[int]) -> None:
+        """Send words."""
+        valid, payload, ready = self._in
+        valid.value = 1
+        for word in words:
+            payload.value = int(word) & _WORD
+            await self.edge
+            while not ready.value:
+                await self.edge
+        valid.value = 0
+
+    async def receive(self, count: int) -> list[int]:
+        """Take words that were asked for."""
+        _, payload, ready = self._out
+        ready.value = 1
+        words: list[int] = []
+        # Between two words are clocks without one, and a word is taken at the end of its clock.
+        for _ in range(count):
+            await self._offered
+            words.append(int(payload.value))
+        await self.edge
+        ready.value = 0
+        return words
+
+
 class ArrayDriver:
     """Loads, runs and reads an array; every method returns right after a clock edge.
 
@@ -136,25 +210,23 @@ class ArrayDriver:
     ----------
     dut
         cocotb's handle of the array.
-    rows, columns, config
+    rows, columns, config, board
         As the array was built.
     """
 
-    def __init__(self, dut: Any, rows: int, columns: int, config: ProcessorConfig) -> None:
+    def __init__(self, dut: Any, rows: int, columns: int, config: ProcessorConfig, board: int = BOARD) -> None:
         self.dut, self.config = dut, config
-        self.array = ProcessorArray(rows, columns, config)
+        self.array = ProcessorArray(rows, columns, config, board=board)
         self.grid = self.array.grid
         self.edge = RisingEdge(dut.clk)
         #: Signals that stay low while the array runs: nothing passes where edges are joined with each other.
         self.closed: list[Any] = []
+        #: The host's end of each board's G-bus.
+        self.buses = [Bus(dut, f"__{board}") for board in range(self.array.boards)]
 
-    @cached_property
-    def _g_i(self) -> tuple[Any, Any, Any]:
-        return self.dut.g_i__valid, self.dut.g_i__payload, self.dut.g_i__ready
-
-    @cached_property
-    def _g_o(self) -> tuple[Any, Any, Any]:
-        return self.dut.g_o__valid, self.dut.g_o__payload, self.dut.g_o__ready
+    def bus_of(self, processor: int) -> Bus:
+        """G-bus that a processor is loaded over."""
+        return self.buses[self.array.board(processor)]
 
     def place(self, processor: int) -> tuple[int, int]:
         """Chip and core of a processor on the G-bus."""
@@ -171,8 +243,8 @@ class ArrayDriver:
         dut.rst.value = 1
         dut.topology.value = 0
         dut.host.value = 0
-        dut.g_i__valid.value = 0
-        dut.g_o__ready.value = 0
+        for bus in self.buses:
+            bus.close()
         for index in range(len(self.grid.edges())):
             getattr(dut, f"i__{index}__valid").value = 0
             getattr(dut, f"i__{index}__payload").value = 0
@@ -181,35 +253,40 @@ class ArrayDriver:
         await self.edge
         dut.rst.value = 0
 
-    async def send(self, words: Sequence[int]) -> None:
-        """Send words over the G-bus."""
-        valid, payload, ready = self._g_i
-        valid.value = 1
-        for word in words:
-            payload.value = int(word) & _WORD
-            await self.edge
-            while not ready.value:
-                await self.edge
-        valid.value = 0
+    async def send(self, words: Sequence[int], buses: Sequence[Bus] | None = None) -> None:
+        """Send words over the G-buses of all boards, or of some."""
+        first, *others = buses or self.buses
+        tasks = [cocotb.start_soon(bus.send(words)) for bus in others]
+        await first.send(words)
+        for task in tasks:
+            await task
 
     async def write(self, processor: int | None, space: Space, address: int, words: Sequence[int]) -> None:
         """Write to a processor, or to all."""
-        await self.send(gbus.write(None if processor is None else self.place(processor), space, address, words))
+        if processor is None:
+            await self.send(gbus.write(None, space, address, words))
+        else:
+            await self.send(gbus.write(self.place(processor), space, address, words), [self.bus_of(processor)])
 
     async def read(self, processor: int, space: Space, address: int, count: int) -> list[int]:
         """Read unsigned words of a processor."""
-        valid, payload, ready = self._g_o
-        await self.send(gbus.read(self.place(processor), space, address, count))
-        ready.value = 1
-        words: list[int] = []
-        # Between two words are clocks without one, and a word is taken at the end of its clock.
-        offered = RisingEdge(valid)
-        for _ in range(count):
-            await offered
-            words.append(int(payload.value))
-        await self.edge
-        ready.value = 0
-        return words
+        bus = self.bus_of(processor)
+        await bus.send(gbus.read(self.place(processor), space, address, count))
+        return await bus.receive(count)
+
+    async def each(self, processors: Sequence[int], work: Callable[[int], Awaitable[None]]) -> None:
+        """Do something for every processor: one after the other on a board, boards side by side."""
+        boards: dict[int, list[int]] = {}
+        for processor in processors:
+            boards.setdefault(id(self.bus_of(processor)), []).append(processor)
+
+        async def one_board(own: Sequence[int]) -> None:
+            for processor in own:
+                await work(processor)
+
+        tasks = [cocotb.start_soon(one_board(own)) for own in boards.values()]
+        for task in tasks:
+            await task
 
     async def load(self, machine: ArrayModel) -> None:
         """Give every processor the memories of the golden machine; what all share is sent once."""
@@ -221,8 +298,13 @@ class ArrayDriver:
             shared = min(length, int(different[0])) if different.size else length
             if shared:
                 await self.write(None, space, 0, memory[0, :shared].tolist())
-            for processor in range(self.grid.processors) if shared < length else ():
-                await self.write(processor, space, shared, memory[processor, shared:length].tolist())
+            if shared < length:
+                words = {p: memory[p, shared:length].tolist() for p in range(self.grid.processors)}
+
+                async def one(p: int, space: Space = space, at: int = shared, words: Any = words) -> None:
+                    await self.write(p, space, at, words[p])
+
+                await self.each(range(self.grid.processors), one)
 
     async def configure(self, grid: Grid) -> None:
         """Join the edges; the host offers words and room there all the same."""
@@ -320,31 +402,37 @@ class ArrayDriver:
         self, machine: ArrayModel, processors: Sequence[int] | None = None, *, memories: bool = True
     ) -> None:
         """Read processors back and compare registers, counters and `memories` with the golden machine."""
+
+        async def one(processor: int) -> None:
+            await self._compare(machine, processor, memories=memories)
+
+        await self.each(range(self.grid.processors) if processors is None else processors, one)
+
+    async def _compare(self, machine: ArrayModel, p: int, *, memories: bool) -> None:
         s = machine.state
-        for p in processors if processors is not None else range(self.grid.processors):
-            found = {
-                "general": await self.read(p, Space.STATUS, Status.GENERAL.value, GENERAL),
-                "control": await self.read(p, Space.STATUS, Status.CONTROL.value, len(Control)),
-            }
-            wanted = {"general": s.rf[p], "control": s.control[p]}
-            if memories:
-                found["wm"] = await self.read(p, Space.WM, 0, self.config.wm_depth)
-                found["xm"] = await self.read(p, Space.XM, 0, self.config.xm_depth)
-                wanted |= {"wm": s.wm[p], "xm": s.xm[p]}
-            head = await self.read(p, Space.STATUS, 0, Status.BLOCKED.value + 2)
-            for name, values in wanted.items():
-                pairs = enumerate(zip(found[name], (int(v) & _WORD for v in values), strict=True))
-                different = [(i, f, w) for i, (f, w) in pairs if f != w]
-                assert not different, f"processor {p}, {name}: (index, found, expected) {different[:6]}"
-            state = int(s.halted[p]) | int(s.code[p]) << 7
-            assert [head[0] >> 1, head[1], head[2]] == [state, int(s.stop_pc[p]), int(s.a[p]) & _WORD], f"processor {p}"
-            for status, counts in (
-                (Status.CLOCKS, s.clocks),
-                (Status.INSTRUCTIONS, s.instructions),
-                (Status.BLOCKED, s.blocked),
-            ):
-                count = head[status.value] + (head[status.value + 1] << 16)
-                assert count == counts[p], f"processor {p}: {status.name} {count}, golden {counts[p]}"
+        found = {
+            "general": await self.read(p, Space.STATUS, Status.GENERAL.value, GENERAL),
+            "control": await self.read(p, Space.STATUS, Status.CONTROL.value, len(Control)),
+        }
+        wanted = {"general": s.rf[p], "control": s.control[p]}
+        if memories:
+            found["wm"] = await self.read(p, Space.WM, 0, self.config.wm_depth)
+            found["xm"] = await self.read(p, Space.XM, 0, self.config.xm_depth)
+            wanted |= {"wm": s.wm[p], "xm": s.xm[p]}
+        head = await self.read(p, Space.STATUS, 0, Status.BLOCKED.value + 2)
+        for name, values in wanted.items():
+            pairs = enumerate(zip(found[name], (int(v) & _WORD for v in values), strict=True))
+            different = [(i, f, w) for i, (f, w) in pairs if f != w]
+            assert not different, f"processor {p}, {name}: (index, found, expected) {different[:6]}"
+        state = int(s.halted[p]) | int(s.code[p]) << 7
+        assert [head[0] >> 1, head[1], head[2]] == [state, int(s.stop_pc[p]), int(s.a[p]) & _WORD], f"processor {p}"
+        for status, counts in (
+            (Status.CLOCKS, s.clocks),
+            (Status.INSTRUCTIONS, s.instructions),
+            (Status.BLOCKED, s.blocked),
+        ):
+            count = head[status.value] + (head[status.value + 1] << 16)
+            assert count == counts[p], f"processor {p}: {status.name} {count}, golden {counts[p]}"
 
 
 #: Signals of an edge port, in the order `run` takes them.

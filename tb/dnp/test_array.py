@@ -17,15 +17,15 @@ from contracts.dnp.topology import EAST, NORTH, SOUTH, WEST, Grid, Topology
 from golden.dnp.array import ArrayModel, EdgePort
 from golden.dnp.assembler import assemble
 from golden.dnp.hopfield import hebbian, map_hopfield
-from hw.dnp.array import ProcessorArray
+from hw.dnp.array import BOARD, ProcessorArray
 from sim.dnp.array import ArrayDriver, exchange, hosts, lint_array, simulate_array
 from sim.harness import parameters
 from sim.harness.run import CLOCK_NS
 from tb.dnp.programs import random_program
 
 CONFIG = ProcessorConfig(wm_depth=200, xm_depth=72, p_depth=1024, table_bits=5)
-#: Processors per side; a board has 8.
-SIDE, BOARD = 4, 8
+#: Processors per side.
+SIDE = 4
 FULL = bool(os.environ.get("ATOLL_FULL"))
 LIMIT = 30_000
 #: An array that answers no more is given up, in ns; a board needs that long to load.
@@ -102,7 +102,7 @@ def size() -> int:
 
 async def started(dut: Any) -> ArrayDriver:
     """Driver of the array on the bench, after its reset."""
-    driver = ArrayDriver(dut, size(), size(), CONFIG)
+    driver = ArrayDriver(dut, size(), size(), CONFIG, parameters().get("board", BOARD))
     await driver.reset()
     return driver
 
@@ -188,12 +188,12 @@ async def a_frame_waits_for_the_answer_to_the_one_before(dut: Any) -> None:
         behind = [random.getrandbits(16) for _ in words]
         sending = cocotb.start_soon(driver.send(gbus.write(None, gbus.Space.WM, 0, behind)))
         await ClockCycles(dut.clk, 10)
-        dut.g_o__ready.value = 1
+        dut.g_o__0__ready.value = 1
         answer: list[int] = []
         while len(answer) < len(words):
             await driver.edge
-            if dut.g_o__valid.value:
-                answer.append(int(dut.g_o__payload.value))
+            if dut.g_o__0__valid.value:
+                answer.append(int(dut.g_o__0__payload.value))
         assert answer == words
         await sending
         words = behind
@@ -321,10 +321,20 @@ def test_array() -> None:
     launch(array(), {"side": SIDE})
 
 
-@pytest.mark.skipif(not FULL, reason="a board of 64 processors: ATOLL_FULL=1")
-def test_a_board_agrees_in_every_topology() -> None:
+def test_boards_are_loaded_side_by_side() -> None:
+    """Four boards of a chip each."""
     names = ["every_link_and_joint_carries_words_both_ways", "random_programs_agree"]
-    simulate_array(ProcessorArray(BOARD, BOARD, CONFIG), __name__, parameters={"side": BOARD}, testcase=names)
+    simulate_array(
+        ProcessorArray(SIDE, SIDE, CONFIG, board=2), __name__, parameters={"side": SIDE, "board": 2}, testcase=names
+    )
+
+
+@pytest.mark.skipif(not FULL, reason="boards of 64 processors: ATOLL_FULL=1")
+@pytest.mark.parametrize("side", [BOARD, 4 * BOARD])
+def test_boards_agree_in_every_topology(side: int) -> None:
+    """One board, and the machine of 16 boards."""
+    names = ["every_link_and_joint_carries_words_both_ways", "random_programs_agree"]
+    simulate_array(ProcessorArray(side, side, CONFIG), __name__, parameters={"side": side}, testcase=names)
 
 
 def test_links_and_joints_close_no_combinational_loop() -> None:
@@ -335,3 +345,9 @@ def test_links_and_joints_close_no_combinational_loop() -> None:
 def test_sizes_out_of_range_are_refused(rows: int, columns: int) -> None:
     with pytest.raises(ValueError, match="rows and columns must be"):
         ProcessorArray(rows, columns)
+
+
+@pytest.mark.parametrize("board", [0, 3])
+def test_boards_hold_whole_chips(board: int) -> None:
+    with pytest.raises(ValueError, match=f"board must be an even number from 2, not {board}"):
+        ProcessorArray(4, 4, board=board)

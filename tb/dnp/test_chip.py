@@ -20,7 +20,7 @@ from golden.dnp.layer_end import LayerEnd
 from hw.dnp.ccb import ChipControl
 from hw.dnp.chip import NeuralChip
 from hw.dnp.core import Status
-from sim.dnp.array import ArrayDriver, exchange, hosts, simulate_chip
+from sim.dnp.array import ArrayDriver, Bus, exchange, hosts, simulate_chip
 from sim.harness.run import CLOCK_NS
 
 CONFIG = ProcessorConfig(wm_depth=24, xm_depth=12, p_depth=64, table_bits=3)
@@ -50,7 +50,12 @@ class ChipDriver(ArrayDriver):
         self.dut, self.config, self.grid = dut, CONFIG, GRID
         self.identity = identity
         self.edge = RisingEdge(dut.clk)
-        self.closed = []
+        self.closed, self.buses = [], [Bus(dut)]
+
+    def bus_of(self, processor: int) -> Bus:
+        """G-bus that a processor is loaded over."""
+        del processor
+        return self.buses[0]
 
     def place(self, processor: int) -> tuple[int, int]:
         """Chip and core of a processor on the G-bus."""
