@@ -4,16 +4,19 @@ A pass of one sample waits for words on their way round the rings. In a stream a
 time. In step k every processor carries out layer 1 of sample k, layer 2 of sample k - 1, and so on; what a phase needs
 was spread a step before. Between the rows of products of a phase stand, evenly shared out, the words of another one:
 
-- in phase 1 the inputs of sample k + 1, passed on from the host's side, and the outputs of the sample that is finished;
-- in phase l > 1 the values that phase l - 1 has just finished, on their way round their ring.
+- in phase l > 1 the values that phase l - 1 has just finished, on their way round their ring;
+- in all phases the inputs of sample k + 1, passed on from the host's side, and the outputs of the sample finished before.
+  Both go against the sums of even layers, so a processor passes them on later the farther they have come: two neighbours
+  that waited for each other in every row would lose two clocks each time.
 
 Values have two halves of XM, one that is read and one that is written. In the loop of two steps all pointers run on
-from phase to phase, half to half; three moves between registers bring them back. Then a step takes the clocks of the
+from phase to phase, half to half; three moves between registers a step bring them back. Then a step takes the clocks of the
 processor with most instructions, whatever the length of the rings: for blocks of N and M neurons, N·M products, M sums
-passed on and N words received, and about 5 for pointers, counters and the loop.
+passed on and N words received, and about 6 for pointers, counters and the loop.
 
-All communication can be done in one order: in phase l word e of E and row s of S stand in the order of e/E and s/S,
-rows first, on every processor, and what a processor sends on was due no later upstream. So programs cannot deadlock.
+All communication can be done in one order, that of the times at which instructions are due: what a processor passes on
+was due no later upstream, and a link has room for what is due earlier on one end than on the other. So programs cannot
+deadlock.
 """
 
 from dataclasses import dataclass
@@ -24,7 +27,7 @@ __all__ = ["StreamText", "stream_program"]
 
 #: Registers that hold the addresses of the first weight, the first input and the first value of a hidden neuron.
 _WEIGHTS, _INPUTS, _VALUES = "RF7", "RF6", "RF5"
-#: Register of a finished sum until it is looked up: of odd hidden layers, of even ones, of outputs in even and odd steps.
+#: Register of a finished sum until it is looked up: of even hidden layers, odd ones, outputs of even and of odd steps.
 _OUTPUTS = 2
 #: Words back that LOOP reaches.
 _NEAR = 255
@@ -148,7 +151,7 @@ class StreamText(ProgramText):
             # The last row leaves the pointer behind the inputs.
             row = f"MADD WM[0]+ XM[{pointer}]{'+' if number == len(order) else '~'} A"
             if distance == axis.length:
-                lines = (row, f"INS {behind}", "ADD WM[0]+ A", keep)
+                lines: tuple[str, ...] = (row, f"INS {behind}", "ADD WM[0]+ A", keep)
             else:
                 lines = (row, f"OUT A! {ahead}" if distance == 1 else f"OUTS {behind} A! {ahead}")
             events.append(_Event(layer - 1 + number / len(order), lines))
