@@ -43,6 +43,8 @@ def _run(given: Mapping[str, Any]) -> Iterator[_Rule]:
     elif given["layers"] == 1:
         for name in ("hidden", "activation"):
             yield name, "with --layers 1", "at least 2 layers"
+    if given["head"] is None:
+        yield "head_hidden", "without --head", "--head EPOCHS beside it"
     if not given["batch"]:
         for name in ("batches", "fanout", "order"):
             yield name, "without --batch", "--batch ROOTS beside it"

@@ -105,7 +105,7 @@ class Layout:
         self.xm_used += max(own.values()) if rounds else max(widths[1:])
 
     def _lay_out_halves(self, widths: list[int], most: int) -> None:
-        """Inputs twice, then values of hidden layers one behind the other, twice; outputs are not stored."""
+        """Place inputs twice, then values of hidden layers one behind the other, twice; outputs are not stored."""
         self.values[0] = 0
         self.xm_used = 2 * widths[0]
         for layer, width in enumerate(widths[1:-1], 1):

@@ -5,14 +5,14 @@ time. In step k every processor carries out layer 1 of sample k, layer 2 of samp
 was spread a step before. Between the rows of products of a phase stand, evenly shared out, the words of another one:
 
 - in phase l > 1 the values that phase l - 1 has just finished, on their way round their ring;
-- in all phases the inputs of sample k + 1, passed on from the host's side, and the outputs of the sample finished before.
-  Both go against the sums of even layers, so a processor passes them on later the farther they have come: two neighbours
-  that waited for each other in every row would lose two clocks each time.
+- in all phases inputs of sample k + 1, passed on from the host's side, and outputs of the sample finished before. Both
+  go against the sums of even layers. Two neighbours that waited for each other in every row would lose two clocks each
+  time, so a processor passes words of the host on later the farther they have come.
 
 Values have two halves of XM, one that is read and one that is written. In the loop of two steps all pointers run on
-from phase to phase, half to half; three moves between registers a step bring them back. Then a step takes the clocks of the
-processor with most instructions, whatever the length of the rings: for blocks of N and M neurons, N·M products, M sums
-passed on and N words received, and about 6 for pointers, counters and the loop.
+from phase to phase, half to half; three moves between registers a step bring them back. Then a step takes the clocks of
+the processor with most instructions, whatever the length of the rings: for blocks of N and M neurons N·M products, M
+sums passed on and N words received, and about 6 for pointers, counters and the loop.
 
 All communication can be done in one order, that of the times at which instructions are due: what a processor passes on
 was due no later upstream, and a link has room for what is due earlier on one end than on the other. So programs cannot

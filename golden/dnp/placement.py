@@ -40,8 +40,8 @@ class Axis:
     rounds
         Whether a block is kept in the order of rounds, own sums last in each, or own sums first.
     light
-        Positions of a ring that have less to compute than others. Where they are enough for one sum each, they finish
-        them all; empty: no position is preferred.
+        Positions of a ring that have less to compute than others. Where they are more than half, and enough for one sum
+        each, they finish them all; fewer ones would make some sums' way longer.
     """
 
     length: int
@@ -55,7 +55,8 @@ class Axis:
             return blocks(size, self.length)
         if self.ring:
             # Evenly spread: every sum is then under way for as long, and words of neighbours do not queue.
-            light = self.light if self.light and size <= len(self.light) else range(self.length)
+            most = 2 * len(self.light) > self.length and size <= len(self.light)
+            light = self.light if most else range(self.length)
             ends = [place * size // len(light) for place in range(len(light) + 1)]
             shares = {position: list(range(*pair)) for position, pair in zip(light, pairwise(ends), strict=True)}
             return [shares.get(position, []) for position in range(self.length)]

@@ -36,12 +36,29 @@ __all__ = [
     "run_rtl",
     "save_network",
     "trained_float",
+    "widths",
 ]
 
+#: More neurons of a layer than any memory holds.
+_WIDEST = 65536
 _ARCHIVE = (
     "arrays weights0, biases0, weights1, ... of finite real numbers (or of 16-bit words, Q3.12), weights of shape "
     "[outputs, inputs]; or an MLPClassifier saved with joblib (.joblib)"
 )
+
+
+def widths(text: str, option: str = "--hidden") -> tuple[int, ...]:
+    """Read ``32,16``.
+
+    Raises
+    ------
+    InputError
+        If it is written otherwise.
+    """
+    words = [word for word in text.replace("-", ",").split(",") if word.strip()]
+    if not all(word.strip().isdecimal() and 0 < int(word) < _WIDEST for word in words):
+        raise InputError(option, f"is {text!r}", f"widths in 1..{_WIDEST - 1} with commas between them")
+    return tuple(int(word) for word in words)
 
 
 def read_network(path: Path) -> Network:

@@ -64,20 +64,6 @@ def _grid(side: int, topology: str) -> Grid:
     return Grid(side, side, Topology[topology.upper()])
 
 
-def _widths(text: str, option: str = "--hidden") -> tuple[int, ...]:
-    """Read ``32,16``.
-
-    Raises
-    ------
-    InputError
-        If it is written otherwise.
-    """
-    words = [word for word in text.replace("-", ",").split(",") if word.strip()]
-    if not all(word.strip().isdecimal() and 0 < int(word) < _LARGEST for word in words):
-        raise InputError(option, f"is {text!r}", f"widths in 1..{_LARGEST - 1} with commas between them")
-    return tuple(int(word) for word in words)
-
-
 @contextmanager
 def _comparing() -> Iterator[None]:
     """End the command with one line and status 1 where results differ or programs wait for each other."""
@@ -206,7 +192,7 @@ def train(
         begun = perceptron.read_network(model_file)
         _check_sizes(begun, data, model_file)
     else:
-        widths = _widths(hidden)
+        widths = perceptron.widths(hidden)
         # Errors get smaller from layer to layer, by less where weights are larger.
         begun = Network.random(
             (data.inputs, *widths, data.classes), seed, spread or (_SPREAD if len(widths) < 2 else _SPREAD_DEEP)
@@ -277,7 +263,7 @@ def infer(
         network = perceptron.read_network(model_file)
         _check_sizes(network, data, model_file)
     else:
-        network = Network.from_classifier(perceptron.trained_float(data, _widths(hidden), seed))
+        network = Network.from_classifier(perceptron.trained_float(data, perceptron.widths(hidden), seed))
     first = _samples(data, _checked_number("--exact", exact, len(data.test)), learns=False)
     _checked_number("--rtl", rtl, len(data.test))
 
@@ -326,7 +312,7 @@ def map_(
     if Path(network).suffix:
         placed = perceptron.read_network(Path(network))
     else:
-        widths = _widths(network, network)
+        widths = perceptron.widths(network, network)
         if len(widths) < 2:
             raise InputError(network, "has no layer", "two or more widths, 64-32-10, or a file")
         placed = Network.random(widths, seed)

@@ -110,6 +110,8 @@ def test_sums_are_finished_by_positions_with_less_to_do() -> None:
         assert len(owners) == len(placement.held(1, row, 0))
         assert min(owners) >= 4
         assert max(owners) < 28
-    axis = Axis(6, ring=True, rounds=True, light=(1, 2, 4))
-    assert axis.chunks(2) == [[], [], [0], [], [1], []]
+    axis = Axis(6, ring=True, rounds=True, light=(1, 2, 4, 5))
+    assert axis.chunks(2) == [[], [], [0], [], [], [1]]
     assert [len(chunk) for chunk in axis.chunks(7)] == [1, 1, 1, 1, 1, 2]
+    # Half of the positions are too few to be preferred.
+    assert Axis(6, ring=True, rounds=True, light=(0, 1, 2)).chunks(2) == [[], [], [0], [], [], [1]]

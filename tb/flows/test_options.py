@@ -50,6 +50,7 @@ def refusal(arguments: list[str]) -> str:
             "run karate --chiplets 1 --placement communities",
             "--placement: does nothing on one chiplet with gather PEs; expected several --chiplets, or --config commu",
         ),
+        ("run karate --head-hidden 8", "--head-hidden: does nothing without --head; expected --head EPOCHS beside it"),
         ("generate stream.queue --config small", "--config: does nothing for stream.queue; expected it with machine"),
         ("generate all --chiplets 2", "--chiplets: does nothing for all"),
         ("synth stream.queue --chiplets 2", "--chiplets: does nothing for stream.queue"),
