@@ -172,7 +172,7 @@ class HeadProblem:
         return np.argmax(self.float_outputs(), axis=1).astype(np.int64)
 
     def float_outputs(self) -> npt.NDArray[np.float64]:
-        """Outputs of that head for all vertices: float64 [nodes, classes]."""
+        """Return the outputs of that head for all vertices: float64 [nodes, classes]."""
         network, rate = self.head.network, self.head.learning.rate
         rows, targets = (np.ldexp(values.astype(np.float64), -FRACTION) for values in (self.scaled, self.targets))
         weights, biases = (

@@ -16,6 +16,9 @@ from golden.dnp.program_text import ProgramText
 
 __all__ = ["Mapping", "map_network"]
 
+#: Processors of a ring, and samples, from which on overlapping saves more waiting than pointers and filling cost.
+_WORTH = 8
+
 
 @dataclass
 class Mapping:
@@ -199,7 +202,7 @@ def map_network(
         Take inputs from the host and send outputs there; otherwise inputs are in XM and outputs stay there.
     overlapped
         Let the passes of several samples overlap (`golden.dnp.pipeline`), which a torus of 2 × 2 processors or more can
-        do; by default where that is possible and the memories are large enough.
+        do; by default where rings and samples are 8 or more and the memories are large enough.
 
     Raises
     ------
@@ -217,7 +220,8 @@ def map_network(
     can = grid.topology is Topology.TORUS and min(grid.rows, grid.columns) > 1 and samples > 1 and not learning
     if overlapped and not can:
         raise ValueError("overlapped must be False without a torus of 2 x 2, two samples, or with learning, not True")
-    if can and overlapped is not False:
+    worth = overlapped is None and min(grid.rows, grid.columns, samples) >= _WORTH
+    if can and (overlapped or worth):
         try:
             return _mapped(network, grid, config, learning, samples, stream=stream, overlapped=True)
         except DoesNotFitError:
