@@ -38,10 +38,11 @@ def random_network(sizes: tuple[int, ...], seed: int) -> Network:
         ((30, 22, 14), 2, 2, 8),  # sums of several rounds wait in XM; LOOP does not reach back
     ],
 )
-@pytest.mark.parametrize("pace", [1.0, 0.3])
 def test_overlapping_passes_give_the_bits_of_the_model(
-    sizes: tuple[int, ...], rows: int, columns: int, samples: int, pace: float
+    sizes: tuple[int, ...], rows: int, columns: int, samples: int
 ) -> None:
+    # The host keeps up with some, and not with others.
+    pace = 0.3 if samples % 2 else 1.0
     network, grid = random_network(sizes, 5), Grid(rows, columns, Topology.TORUS)
     rng = np.random.default_rng(6)
     given = [(rng.integers(0, 32768, sizes[0]), None) for _ in range(samples)]
