@@ -8,7 +8,7 @@ each epoch, of which the first loads table and weights, one that reads the weigh
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ from contracts.errors import InputError
 from golden.compare import value_differences
 from golden.dnp.arithmetic import Ints
 from golden.dnp.assembler import AssemblyError
+from golden.dnp.deep_head import DeepHead
 from golden.dnp.head import ROWS, Head, Task
 from golden.dnp.network import WEIGHT_FRACTION, Learning, Network
 from golden.graph import Graph
@@ -35,8 +36,8 @@ __all__ = ["TASKS", "HeadProblem", "HeadResults", "check_head", "head_of"]
 TASKS = (Task.LEARN, Task.READ, Task.SCORE)
 #: Rows of a command: each one's first row is at the first processor, and at the start of a line.
 _TOGETHER = ROWS - ROWS % CHIP.processors
-#: η of eq. 4, and the largest initial weight.
-_RATE, _SPREAD = 2.0, 0.1
+#: η of eq. 4, and the largest initial weight, without and with hidden layers: errors get smaller from layer to layer.
+_RATE, _SPREAD, _SPREAD_DEEP = 2.0, 0.1, 1.0
 
 
 class HeadResults(NamedTuple):
@@ -57,8 +58,8 @@ class HeadResults(NamedTuple):
     scoring: Int16Array
 
 
-def head_of(features: int, classes: int, core: ProcessorConfig, seed: int = 0) -> Head:
-    """Return a head with small random weights.
+def head_of(features: int, classes: int, core: ProcessorConfig, seed: int = 0, hidden: Sequence[int] = ()) -> Head:
+    """Return a head with small random weights and hidden layers of the given widths.
 
     Raises
     ------
@@ -66,7 +67,8 @@ def head_of(features: int, classes: int, core: ProcessorConfig, seed: int = 0) -
         If it does not fit on a processor.
     """
     try:
-        head = Head(Network.random((features, classes), seed, _SPREAD), Learning(_RATE), core)
+        sizes, kind = (features, *hidden, classes), DeepHead if hidden else Head
+        head = kind(Network.random(sizes, seed, _SPREAD_DEEP if hidden else _SPREAD), Learning(_RATE), core)
         # This is its longest program.
         head.words(Task.LEARN, ROWS, load=True)
     except AssemblyError:
@@ -154,28 +156,48 @@ class HeadProblem:
         """Return the differences of results from those of the golden head, a line for each task; empty if bit-exact."""
         learning, reading, scoring = results
         network = self.head.read(reading.astype(np.int64))
-        pairs = (
-            ("outputs while learning", self.exact.learning, learning),
-            ("weights", self.exact.network.weights[0], network.weights[0]),
-            ("biases", self.exact.network.biases[0], network.biases[0]),
-            ("outputs", self.exact.scoring, scoring),
-        )
+        many = len(network.weights) > 1
+        pairs: list[tuple[str, npt.NDArray[Any], npt.NDArray[Any]]] = [
+            ("outputs while learning", self.exact.learning, learning)
+        ]
+        for layer in range(len(network.weights)):
+            of = f" of layer {layer + 1}" if many else ""
+            pairs.append((f"weights{of}", self.exact.network.weights[layer], network.weights[layer]))
+            pairs.append((f"biases{of}", self.exact.network.biases[layer], network.biases[layer]))
+        pairs.append(("outputs", self.exact.scoring, scoring))
         return [line for what, want, got in pairs for line in value_differences(f"head, {what}", want, got)]
 
     def floating(self) -> npt.NDArray[np.int64]:
         """Classes by a head in floating point with the same rows, rule and initial weights: int64 [nodes]."""
+        return np.argmax(self.float_outputs(), axis=1).astype(np.int64)
+
+    def float_outputs(self) -> npt.NDArray[np.float64]:
+        """Return the outputs of that head for all vertices: float64 [nodes, classes]."""
         network, rate = self.head.network, self.head.learning.rate
         rows, targets = (np.ldexp(values.astype(np.float64), -FRACTION) for values in (self.scaled, self.targets))
         weights, biases = (
-            np.ldexp(part[0].astype(np.float64), -WEIGHT_FRACTION) for part in (network.weights, network.biases)
+            [np.ldexp(layer.astype(np.float64), -WEIGHT_FRACTION) for layer in part]
+            for part in (network.weights, network.biases)
         )
+
+        def forward(row: npt.NDArray[np.float64]) -> list[npt.NDArray[np.float64]]:
+            layers = [row]
+            for w, b in zip(weights, biases, strict=True):
+                layers.append(1 / (1 + np.exp(-(layers[-1] @ w.T + b))))
+            return layers
+
         for _ in range(self.epochs):
             for row, target in zip(rows[self.learnt], targets, strict=True):
-                output = 1 / (1 + np.exp(-(weights @ row + biases)))
-                step = rate * (target - output) * output * (1 - output)
-                weights += np.outer(step, row)
-                biases += step
-        return np.argmax(rows @ weights.T + biases, axis=1).astype(np.int64)
+                layers = forward(row)
+                error = target - layers[-1]
+                steps: list[npt.NDArray[np.float64]] = []
+                for w, output in zip(reversed(weights), reversed(layers[1:]), strict=True):
+                    steps.insert(0, error * output * (1 - output))
+                    error = steps[0] @ w
+                for w, b, step, given in zip(weights, biases, steps, layers[:-1], strict=True):
+                    w += rate * np.outer(step, given)
+                    b += rate * step
+        return forward(rows)[-1]
 
     def image(self) -> Image:
         """Image of one chiplet: its layers are `TASKS`, their results as in `HeadResults`.

@@ -109,6 +109,9 @@ def run(
             show_default=False,
         ),
     ] = None,
+    head_hidden: Annotated[
+        str, typer.Option(help="Widths of the head's hidden layers, with commas; '': it is a single layer.")
+    ] = "",
     batch: Annotated[
         int, typer.Option(help="Roots of a mini-batch (GraphSAGE), beside the whole graph; 0: none.", min=0)
     ] = 0,
@@ -158,6 +161,7 @@ def run(
     """
     from golden.locator.schedule import Choice
     from golden.model.calibration import Calibration
+    from scripts.dnp.perceptron import widths
     from scripts.flows import batch as sampled
     from scripts.flows import run as flow
 
@@ -165,7 +169,7 @@ def run(
     request = flow.Request(
         dataset, model, config, chiplets, placement, layers, hidden, seed, activation, model_file, rtl, out, head,
         sampling, Choice(threshold, step, halving, c_max, scheme, k), Calibration(percentile, bits), session, clock,
-        edge_weights, edits,
+        edge_weights, edits, widths(head_hidden, "--head-hidden"),
     )  # fmt: skip
     _finish(flow.run(request).bit_exact is not False)
 

@@ -43,6 +43,8 @@ def _run(given: Mapping[str, Any]) -> Iterator[_Rule]:
     elif given["layers"] == 1:
         for name in ("hidden", "activation"):
             yield name, "with --layers 1", "at least 2 layers"
+    if given["head"] is None:
+        yield "head_hidden", "without --head", "--head EPOCHS beside it"
     if not given["batch"]:
         for name in ("batches", "fanout", "order"):
             yield name, "without --batch", "--batch ROOTS beside it"
@@ -92,7 +94,19 @@ def _asm(given: Mapping[str, Any]) -> Iterator[_Rule]:
             yield name, "for a dump, which is assembled already", "assembly text"
 
 
+def _train(given: Mapping[str, Any]) -> Iterator[_Rule]:
+    if given["model_file"] is not None:
+        for name in ("hidden", "spread"):
+            yield name, "with --model-file, which says it", "one of the two"
+
+
+def _infer(given: Mapping[str, Any]) -> Iterator[_Rule]:
+    if given["model_file"] is not None:
+        for name in ("hidden", "seed"):
+            yield name, "with --model-file, which says it", "one of the two"
+
+
 _RULES = {
     "run": _run, "generate": _machine, "synth": _synth, "contracts": _contracts, "asm": _asm, "image": _network,
-    "sim": _network,
+    "sim": _network, "train": _train, "infer": _infer,
 }  # fmt: skip

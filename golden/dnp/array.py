@@ -175,7 +175,8 @@ class ArrayModel:
         s.ors = (s.ors & ~accepted) | sent
         s.out_buffer = np.where(sent, sent_word, s.out_buffer)
         self.clock += 1
-        host_busy = any(edge.sent < len(edge.words) for edge in self.edges.values())
+        # A word that is on offer already brings nothing to life by itself.
+        host_busy = any(edge.sent < len(edge.words) and not edge.offering for edge in self.edges.values())
         return bool(go.any() or arriving.any() or accepted.any() or host_busy or s.halted.all() or self._host_takes())
 
     def explain(self) -> str:

@@ -10,7 +10,7 @@ processor whose row it is. The result is that of one processor that does all of 
 carries a row at one word a clock; outputs come back by the two neighbours of the owner.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
@@ -105,7 +105,7 @@ class Head:
     @property
     def classes(self) -> int:
         """Outputs, Q0.15."""
-        return self.network.sizes[1]
+        return self.network.sizes[-1]
 
     @property
     def most(self) -> int:
@@ -173,7 +173,7 @@ class Head:
             raise ValueError(f"rows must be in 0..{ROWS}, not {rows!r}")
         return "\n".join(self._lines(processor, task, rows) if rows else ["HALT"])
 
-    def _lines(self, processor: int, task: Task, rows: int) -> Iterator[str]:
+    def _lines(self, processor: int, task: Task, rows: int) -> Iterable[str]:
         """Yield a program that takes rows of the four processors in turn.
 
         RF5, RF6 and RF7 keep where weights, own targets and own outputs begin. XA0 always points at the features, for
@@ -217,7 +217,7 @@ class Head:
             _BEYOND: f"INX {beside} XM[0]+",
         }[processor ^ owner]
 
-    def _give_back(self, processor: int, owner: int) -> Iterator[str]:
+    def _give_back(self, processor: int, owner: int) -> Iterable[str]:
         """Hand outputs back in the order of classes: those of the diagonal one by the one beyond the owner."""
         beside, beyond = _inner(processor)
         relation = processor ^ owner

@@ -15,9 +15,9 @@ from golden.dnp.arithmetic import Ints, saturate
 from golden.dnp.array import ArrayModel
 from golden.dnp.assembler import assemble
 from golden.dnp.layout import Layout
-from golden.dnp.mapper import ProgramText
 from golden.dnp.network import WEIGHT_FRACTION
 from golden.dnp.placement import Placement
+from golden.dnp.program_text import ProgramText
 
 __all__ = ["Hopfield", "hebbian", "map_hopfield"]
 

@@ -100,6 +100,10 @@ class Network:
         """Neurons of every layer, inputs first."""
         return (self.weights[0].shape[1], *(w.shape[0] for w in self.weights))
 
+    def copy(self) -> "Network":
+        """Return a network with arrays of its own."""
+        return Network([w.copy() for w in self.weights], [b.copy() for b in self.biases])
+
     @classmethod
     def from_float(cls, weights: Sequence[npt.ArrayLike], biases: Sequence[npt.ArrayLike]) -> "Network":
         """Round float weights, shape (outputs, inputs), to Q3.12; what is too large saturates."""

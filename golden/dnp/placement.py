@@ -13,15 +13,18 @@ array) the last position finishes all of them.
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
 __all__ = ["Axis", "Placement", "blocks"]
 
 
-def blocks(total: int, parts: int) -> list[list[int]]:
-    """Split 0..total-1 into consecutive parts whose sizes differ by at most 1, larger ones first."""
-    return [part.tolist() for part in np.array_split(np.arange(total), parts)]
+def blocks(total: int, parts: int, *, larger_last: bool = False) -> list[list[int]]:
+    """Split 0..total-1 into consecutive parts whose sizes differ by at most 1, larger ones first or last."""
+    sizes = [total // parts + (part < total % parts) for part in range(parts)]
+    ends = np.cumsum([0, *(reversed(sizes) if larger_last else sizes)]).tolist()
+    return [list(range(*pair)) for pair in pairwise(ends)]
 
 
 @dataclass(frozen=True)
@@ -36,16 +39,27 @@ class Axis:
         Whether its ends are joined.
     rounds
         Whether a block is kept in the order of rounds, own sums last in each, or own sums first.
+    light
+        Positions of a ring that have less to compute than others. Where they are more than half, and enough for one sum
+        each, they finish them all; fewer ones would make some sums' way longer.
     """
 
     length: int
     ring: bool
     rounds: bool = False
+    light: tuple[int, ...] = ()
 
     def chunks(self, size: int) -> list[list[int]]:
         """Which sums of a block of `size` every position finishes."""
-        if self.ring:
+        if self.ring and not self.rounds:
             return blocks(size, self.length)
+        if self.ring:
+            # Evenly spread: every sum is then under way for as long, and words of neighbours do not queue.
+            most = 2 * len(self.light) > self.length and size <= len(self.light)
+            light = self.light if most else range(self.length)
+            ends = [place * size // len(light) for place in range(len(light) + 1)]
+            shares = {position: list(range(*pair)) for position, pair in zip(light, pairwise(ends), strict=True)}
+            return [shares.get(position, []) for position in range(self.length)]
         return [*([] for _ in range(self.length - 1)), list(range(size))]
 
     def order(self, size: int, position: int) -> list[int]:
@@ -111,7 +125,13 @@ class Placement:
 
     def axis(self, layer: int) -> Axis:
         """Axis along which the sums of a layer travel: rows for odd layers, columns for even ones."""
-        return Axis(self.columns if layer % 2 else self.rows, self.ring, self.rounds)
+        return Axis(self.columns if layer % 2 else self.rows, self.ring, self.rounds, self._light(layer))
+
+    def _light(self, layer: int) -> tuple[int, ...]:
+        """Positions of a layer's axis with small blocks of the layers before and behind it, which they compute with."""
+        sizes = [[len(block) for block in self._blocks[k]] for k in (layer - 1, layer + 1) if k < len(self.sizes)]
+        loads = [sum(position) for position in zip(*sizes, strict=True)]
+        return tuple(position for position, load in enumerate(loads) if load == min(loads))
 
     def position(self, layer: int, row: int, column: int) -> int:
         """Position of a processor on the axis of a layer; also the number of its input block."""
@@ -123,8 +143,13 @@ class Placement:
 
     @cached_property
     def _blocks(self) -> list[list[list[int]]]:
-        # Layer 0 is split over the columns, as the outputs of a layer 0 summed along columns would be.
-        return [blocks(size, self.rows if layer % 2 else self.columns) for layer, size in enumerate(self.sizes)]
+        # Layer 0 is split over the columns, as the outputs of a layer 0 summed along columns would be. The larger
+        # blocks of layers 0 and 2 are at different ends, so that no processor has both, and so on; the row where
+        # outputs of even layers leave has a smaller block of layer 1.
+        return [
+            blocks(size, self.rows if layer % 2 else self.columns, larger_last=layer % 4 in (1, 2))
+            for layer, size in enumerate(self.sizes)
+        ]
 
     def held(self, layer: int, row: int, column: int) -> list[int]:
         """Neurons of a layer that a processor holds, in its order: inputs of the next layer, rows of this one's W."""

@@ -6,7 +6,6 @@ The first three count RTL cycles, each run compared bit by bit with the golden m
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +20,8 @@ from golden.dnp import digits as data
 from golden.dnp.assembler import assemble
 from golden.dnp.mapper import Mapping, map_network
 from golden.dnp.network import Network, NetworkModel
+from golden.dnp.passes import pass_through
+from scripts.dnp import perceptron
 from scripts.dnp.gates import chip_gates
 from scripts.dnp.programs import run_rtl
 from scripts.flows.outputs import checked_folder, publishing
@@ -111,11 +112,13 @@ def rates(out: Path = OUT) -> Bench:
 #: Sizes of the three equal layers (D12), and processors per side; 260 begins at 2.
 _PROBLEMS = {60: (1, 2, 4, 8, 16, 32), 260: (2, 4, 8, 16, 32)}
 #: Memories of the benchmark's processors: few processors hold more weights each.
-_LARGE, _SMALL = ProcessorConfig(40_960, 1024, 4096), ProcessorConfig(4096, 256, 2048)
+_LARGE, _SMALL = ProcessorConfig(40_960, 1024, 4096), ProcessorConfig(4096, 256, 4096)
 _SMALL_FROM = 8
 _NETWORK_SEED = 1
-#: Largest n that the constants of eq. 5 are fitted to.
-_FITTED = 16
+#: Streams of samples: neurons of each of three layers, processors per side, whether RTL carries them out too.
+_STREAMS = ((260, 8, True), (260, 16, True), (260, 32, True), (1024, 32, False))
+#: Samples of a stream, in two runs whose difference is a pass of the loop.
+_SHORT, _LONG = 9, 11
 
 
 def scaling_config(side: int) -> ProcessorConfig:
@@ -158,41 +161,69 @@ def _mapping(side: int, neurons: int, config: ProcessorConfig) -> Mapping:
     )
 
 
+def _stream(neurons: int, side: int, *, rtl: bool) -> dict[str, Any]:
+    """Count the clocks of a sample in a stream from the host, inputs and outputs included."""
+    network, grid = Network.random((neurons,) * 3, seed=_NETWORK_SEED), Grid(side, side, Topology.TORUS)
+    rng = np.random.default_rng(_NETWORK_SEED)
+    samples = [(rng.integers(0, 32768, neurons), None) for _ in range(_LONG)]
+    short, long = (pass_through(network, grid, _SMALL, samples[:n], None) for n in (_SHORT, _LONG))
+    if rtl:
+        clocks = perceptron.run_rtl(network, grid, _SMALL, samples)
+        if clocks != long.clock:
+            raise AssertionError(f"RTL takes {clocks} clocks for {_LONG} samples, the golden machine {long.clock}")
+    working = [m.state.clocks - m.state.blocked for m in (short, long)]
+    clocks_each = (long.clock - short.clock) / (_LONG - _SHORT)
+    return {
+        "neurons": neurons, "side": side, "by": "RTL" if rtl else "golden", "clocks": clocks_each,
+        "busiest": int((working[1] - working[0]).max()) / (_LONG - _SHORT), "samples": _LONG,
+    }  # fmt: skip
+
+
+def _learning_clocks(neurons: int, side: int) -> int:
+    """Clocks in which the golden machine learns a sample."""
+    network, grid = Network.random((neurons,) * 3, seed=_NETWORK_SEED), Grid(side, side, Topology.TORUS)
+    rng = np.random.default_rng(_NETWORK_SEED)
+    sample = (rng.integers(0, 32768, neurons), rng.integers(0, 32768, neurons))
+    return pass_through(network, grid, _SMALL, [sample], data.LEARNING).clock
+
+
 @dataclass(frozen=True)
 class Equation5:
-    """Constants of eq. 5 (D11)."""
+    """Eq. 5 (D11) with the larger of computing and the way in place of their sum, and its constants.
 
-    t_cp: float
-    t: float
-    t_cm: float
-    t_fill: float
+    For L layers of weights with blocks of B neurons: Σ max(B·(t_cp·B + t), t'·n) + t_own·⌈B/n⌉, then (L - 1) times
+    max(t_cm·B, t'·n) for spreading values, and a constant. t_cp, t_cm and t are 1 (a product, a word, passing a sum
+    on), as `dnp-rates` measures them, and so is t', a hop of a link. t_own is what a processor needs for each sum that
+    it finishes.
+    """
+
+    t_own: float
+    constant: float
 
     @classmethod
     def fit(cls, points: Sequence[dict[str, Any]]) -> Equation5:
-        """Choose t and t' so that the largest relative error over the points is as small as can be.
-
-        t_cp and t_cm are 1, as `dnp-rates` measures them: with equal layers t_cm could not be told from t.
-        """
+        """Choose t_own and the constant so that the largest relative error over the points is as small as can be."""
         from scipy.optimize import linprog
 
-        terms = np.asarray([[2 * _block(p), 2 * p["side"]] for p in points], dtype=float)
         clocks = np.asarray([p["clocks"] for p in points], dtype=float)
-        rest = np.asarray([1 - 2 * (_block(p) ** 2 + _block(p)) / p["clocks"] for p in points])
-        relative = terms / clocks[:, None]
+        terms = np.asarray([[2 * -(-_block(p) // p["side"]), 1] for p in points], dtype=float)
+        known = np.asarray([cls(0, 0).clocks(p["neurons"], p["side"]) for p in points])
+        rest, relative = 1 - known / clocks, terms / clocks[:, None]
         ones = np.ones((len(points), 1))
-        # Unknowns t, t' and the error e; -e <= relative · (t, t') - rest <= e.
+        # Unknowns t_own, the constant and the error e; -e <= relative · (t_own, constant) - rest <= e.
         found = linprog(
             [0, 0, 1],
             A_ub=np.block([[relative, -ones], [-relative, -ones]]),
             b_ub=np.concatenate([rest, -rest]),
             bounds=[(None, None), (None, None), (0, None)],
         ).x
-        return cls(1.0, float(found[0]), 1.0, float(found[1]))
+        return cls(float(found[0]), float(found[1]))
 
     def clocks(self, neurons: int, side: int) -> float:
         """Clocks of a forward pass through three equal layers."""
         block = -(-neurons // side)
-        return 2 * (block * (self.t_cp * block + self.t) + self.t_cm * block + self.t_fill * side)
+        sums = max(block * (block + 1), side) + self.t_own * -(-block // side)
+        return 2 * sums + (max(block, side) if side > 1 else 0) + self.constant
 
     def error(self, points: Sequence[dict[str, Any]]) -> float:
         """Largest relative error over the points."""
@@ -203,64 +234,66 @@ def _block(point: dict[str, Any]) -> int:
     return -(-int(point["neurons"]) // int(point["side"]))
 
 
-def scaling(out: Path = OUT, largest: int | None = None) -> Bench:
+def scaling(out: Path = OUT, largest: int = 32) -> Bench:
     """Run forward passes of 60-60-60 and 260-260-260 on n × n tori, beside eq. 5, as Fig. 8 and 9 (D11, D12).
+
+    Then streams of samples, and the largest machine's rates beside the paper's and its neighbours'.
 
     Parameters
     ----------
     out
         Folder for JSON and plots.
     largest
-        Largest n in RTL: 8, or 16 where ``ATOLL_FULL`` is set. Larger ones are counted by
-        the golden machine, and say so.
+        Largest n in RTL. Larger ones are counted by the golden machine, and say so.
     """
-    largest = largest or (16 if os.environ.get("ATOLL_FULL") else 8)
     points = [_forward(side, neurons, rtl=side <= largest) for neurons, sides in _PROBLEMS.items() for side in sides]
-    # Where a layer's computing is shorter than its filling, the two overlap, which eq. 5 does not know.
-    equation = Equation5.fit([p for p in points if p["side"] <= _FITTED])
+    streams = [_stream(neurons, side, rtl=rtl and side <= largest) for neurons, side, rtl in _STREAMS]
+    equation = Equation5.fit(points)
     rows: list[Sequence[Any]] = []
     for point in points:
-        connections = 2 * point["neurons"] ** 2
-        processors = point["side"] ** 2
-        point["connections_per_clock"] = connections / point["clocks"]
-        point["per_processor"] = connections / point["clocks"] / processors
-        point["gcps"] = connections / point["clocks"] * CLOCK_MHZ / 1000
+        _rate(point)
         point["equation5"] = equation.clocks(point["neurons"], point["side"])
         point["error"] = point["equation5"] / point["clocks"] - 1
-        rows.append(
-            (
-                "-".join([str(point["neurons"])] * 3),
-                point["side"],
-                processors,
-                point["by"],
-                point["clocks"],
-                f"{point['equation5']:.0f}",
-                f"{point['error']:+.1%}",
-                f"{point['per_processor']:.3f}",
-                f"{point['gcps']:.2f}",
-                f"{point['wm_used']}/{point['wm_depth']}",
-                f"{point['xm_used']}/{point['xm_depth']}",
-            )
-        )
+        rows.append((*_row(point, ""), f"{point['equation5']:.0f}", f"{point['error']:+.1%}"))
+    for point in streams:
+        _rate(point)
+        rows.append((*_row(point, "stream"), f"busiest {point['busiest']:.1f}", ""))
+    learning_clocks = _learning_clocks(260, 32)
+    gcups = 2 * 260**2 / learning_clocks * CLOCK_MHZ / 1000
     errors = {f"n <= {n}": equation.error([p for p in points if p["side"] <= n]) for n in (8, 16, 32)}
-    rows += [(f"largest error, {name}", *[""] * 5, f"{error:.1%}", *[""] * 4) for name, error in errors.items()]
-    fitted = f"t_cp 1, t_cm 1, t {equation.t:.2f}, t' {equation.t_fill:.2f}"
-    rows.append((fitted, *[""] * 10))
+    rows += [(f"largest error, {name}", *[""] * 7, f"{error:.1%}") for name, error in errors.items()]
+    rows.append((f"t_own {equation.t_own:.2f}, constant {equation.constant:.1f}", *[""] * 8))
+    rows.append(("learning 260-260-260", 32, 1024, "golden", learning_clocks, "", f"{gcups:.2f} GCUPS", "", ""))
     numbers = {
         "points": points,
+        "streams": streams,
+        "learning": {"neurons": 260, "side": 32, "clocks": learning_clocks, "gcups": gcups},
         "largest_in_rtl": largest,
         "equation5": vars(equation),
         "errors": errors,
-        "fitted_to": _FITTED,
     }
-    columns = ["layers", "n", "DNP-IIs", "by", "clocks", "eq. 5", "error", "conn./clock/DNP", "GCPS at 40 MHz",
-               "WM used/depth", "XM used/depth"]  # fmt: skip
+    columns = ["layers", "n", "DNP-IIs", "by", "clocks", "conn./clock/DNP", "GCPS at 40 MHz", "eq. 5", "error"]
     plots = {
         "fig8-neurons": lambda axes: _over_neurons(axes, points, equation),
         "fig8-processors": lambda axes: _over_processors(axes, points, equation),
         "fig9": lambda axes: _speeds(axes, points, equation),
     }
     return Bench("dnp-scaling", columns, rows, numbers).finish(out, plots)
+
+
+def _rate(point: dict[str, Any]) -> None:
+    """Add connections per clock, per clock and processor, and per second."""
+    rate = 2 * point["neurons"] ** 2 / point["clocks"]
+    point |= {"connections_per_clock": rate, "per_processor": rate / point["side"] ** 2}
+    point["gcps"] = rate * CLOCK_MHZ / 1000
+
+
+def _row(point: dict[str, Any], what: str) -> tuple[Any, ...]:
+    layers = "-".join([str(point["neurons"])] * 3)
+    return (
+        f"{layers} {what}".strip(), point["side"], point["side"] ** 2, point["by"], point["clocks"],
+        f"{point['per_processor']:.3f}", f"{point['gcps']:.2f}",
+    )  # fmt: skip
 
 
 def _over_neurons(axes: Any, points: list[dict[str, Any]], equation: Equation5) -> None:

@@ -12,6 +12,7 @@ from contracts.dnp.config import ProcessorConfig
 from contracts.errors import InputError
 from golden.dnp.array import DeadlockError
 from scripts.dnp import programs
+from scripts.dnp.perceptron_cli import add_to as add_perceptron_to
 from scripts.flows.outputs import checked_file, write
 from scripts.options import Strict
 
@@ -20,7 +21,7 @@ __all__ = ["add_to"]
 #: Exit status of a comparison that failed.
 FAILED = 1
 
-dnp = typer.Typer(help="Run programs of the neural processor.", no_args_is_help=True)
+dnp = typer.Typer(help="Programs and layered networks on neural processors.", no_args_is_help=True)
 
 _Program = Annotated[Path, typer.Argument(help="Assembly text, or a .json dump of `atoll asm`.", metavar="PROGRAM")]
 #: Words of the largest memory.
@@ -100,4 +101,5 @@ def add_to(app: typer.Typer) -> None:
     """Give the commands to the program."""
     app.command(cls=Strict)(asm)
     app.command()(disasm)
+    add_perceptron_to(dnp)
     app.add_typer(dnp, name="dnp")

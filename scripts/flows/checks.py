@@ -90,7 +90,7 @@ def head_wanted(request: Request, graph: Graph, network: FloatModel, sizes: Mach
     neural = sizes.neural
     if neural is None:
         raise _lacks(request, "neural", "neural chip for a head")
-    return head_of(network.weights[-1].shape[0], graph.classes, neural.core, request.seed)
+    return head_of(network.weights[-1].shape[0], graph.classes, neural.core, request.seed, request.head_hidden)
 
 
 def shape_of(request: Request, graph: Graph) -> FloatModel:

@@ -45,6 +45,8 @@ class Request:
     head
         Epochs that a classifier head learns on the neural chip from the results before the last layer; None: there is
         no head.
+    head_hidden
+        Widths of the head's hidden layers.
     sampling
         Mini-batches that are sampled and computed after the inference on the whole graph; None: there are none.
     choice
@@ -81,6 +83,7 @@ class Request:
     clock: float | None = None
     edge_weights: bool = True
     edits: Path | None = None
+    head_hidden: tuple[int, ...] = ()
 
     @property
     def streams(self) -> bool:

@@ -54,6 +54,7 @@ class Learnt:
         return schema.Head(
             epochs=problem.epochs,
             features=problem.head.features,
+            hidden=list(problem.head.network.sizes[1:-1]),
             classes=problem.head.classes,
             shift=problem.shift,
             rate=problem.head.learning.rate,

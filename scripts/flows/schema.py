@@ -265,6 +265,7 @@ class Head:
 
     epochs: Annotated[int, "Passes over the training vertices."]
     features: Annotated[int, "Features of a vertex."]
+    hidden: Annotated[list[int], "Neurons of every hidden layer."]
     classes: Annotated[int, "Classes."]
     shift: Annotated[int, "Bits by which features are shifted to the left into Q0.15."]
     rate: Annotated[float, "Learning rate η of eq. 4; momentum is 1."]

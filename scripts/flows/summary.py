@@ -53,11 +53,11 @@ def _head_rows(head: Head | None) -> list[tuple[str, str]]:
         return []
     found = head.accuracy
     shares = {"accuracy": found.machine, "float": found.float, "last layer": found.network}
+    widths = " - ".join(map(str, (head.features, *head.hidden, head.classes)))
     rows = [
         (
             "head",
-            f"{head.features} - {head.classes}, {head.epochs} epochs of {head.vertices.learnt:,} vertices: "
-            f"{accuracies(shares, 'test node')}",
+            f"{widths}, {head.epochs} epochs of {head.vertices.learnt:,} vertices: {accuracies(shares, 'test node')}",
         )
     ]
     if spent := head.cycles:

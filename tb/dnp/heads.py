@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from contracts.dnp.config import ProcessorConfig
+from golden.dnp.deep_head import DeepHead
 from golden.dnp.head import Head
 from golden.dnp.network import Learning, Network
 from golden.graph import Graph
@@ -25,8 +26,14 @@ def labelled(graph: Graph, classes: int, seed: int) -> Graph:
 
 
 def head_problem(
-    problem: Problem, features: Int16Array, epochs: int, core: ProcessorConfig, seed: int = 0
+    problem: Problem,
+    features: Int16Array,
+    epochs: int,
+    core: ProcessorConfig,
+    seed: int = 0,
+    hidden: tuple[int, ...] = (),
 ) -> HeadProblem:
-    """Put a head with random weights on the features."""
-    network = Network.random((features.shape[1], problem.graph.classes), seed, spread=2.0)
-    return HeadProblem(problem, features, Head(network, Learning(1.5), core), epochs)
+    """Put a head with random weights on the features, with hidden layers of these widths."""
+    network = Network.random((features.shape[1], *hidden, problem.graph.classes), seed, spread=2.0)
+    head = (DeepHead if hidden else Head)(network, Learning(1.5), core)
+    return HeadProblem(problem, features, head, epochs)

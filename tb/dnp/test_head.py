@@ -1,5 +1,6 @@
 """A head that learns on a chip: programs do what the rule says, on the golden machine and through the neural unit."""
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from contracts.dnp.config import HIGHEST, LOWEST, ProcessorConfig
 from contracts.dnp.topology import CHIP
 from golden.dnp.arithmetic import Ints
 from golden.dnp.assembler import AssemblyError
+from golden.dnp.deep_head import DeepHead
 from golden.dnp.head import Head, Task
 from golden.dnp.network import Learning, Network, NetworkModel
 from golden.image_format import row_bytes
@@ -37,6 +39,16 @@ def random_head(
     return Head(Network([weights], [biases]), Learning(random.uniform(0.01, 3.99), momentum), config)
 
 
+def random_deep_head(
+    random: np.random.Generator, sizes: tuple[int, ...], momentum: float = 1, config: ProcessorConfig = CORE
+) -> DeepHead:
+    """Return a head with hidden layers, any weights and any rate."""
+    spread = random.choice([2000, 12000, HIGHEST])
+    weights = [random.integers(-spread, spread + 1, (o, i)) for i, o in pairwise(sizes)]
+    biases = [random.integers(-spread, spread + 1, o) for o in sizes[1:]]
+    return DeepHead(Network(weights, biases), Learning(random.uniform(0.01, 3.99), momentum), config)
+
+
 def random_rows(random: np.random.Generator, head: Head, rows: int) -> tuple[Ints, Ints]:
     """Return features and targets of any words, and often the largest and smallest."""
     values = random.integers(LOWEST, HIGHEST + 1, (rows, head.features + head.classes))
@@ -58,8 +70,8 @@ def scored(head: Head, model: NetworkModel, features: Ints) -> Ints:
 
 def same(found: Network, model: NetworkModel) -> None:
     """All weights and biases are those of the rule."""
-    np.testing.assert_array_equal(found.weights[0], model.network.weights[0])
-    np.testing.assert_array_equal(found.biases[0], model.network.biases[0])
+    for one, other in zip(found.weights + found.biases, model.network.weights + model.network.biases, strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 # On the golden machine ------------------------------------------------------------------------------------------------
@@ -86,6 +98,48 @@ def test_programs_do_what_the_rule_says(
     same(head.read(head.run(machine, Task.READ, ASKED)), model)
     values, _ = random_rows(random, head, max(rows))
     np.testing.assert_array_equal(head.run(machine, Task.SCORE, values), scored(head, model, values))
+
+
+@settings(max_examples=4, deadline=None)
+@given(
+    sizes=st.lists(st.integers(1, 7), min_size=3, max_size=5),
+    rows=st.lists(st.integers(0, 6), min_size=1, max_size=2),
+    momentum=st.sampled_from([1, 1, 0.97, 0]),
+    seed=st.integers(0, 1 << 32),
+)
+def test_hidden_layers_do_what_the_rule_says(sizes: list[int], rows: list[int], momentum: float, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    config = ProcessorConfig(wm_depth=256, xm_depth=96, p_depth=1024, table_bits=5)
+    head = random_deep_head(random, tuple(sizes), momentum, config)
+    machine, model = head.machine(), head.model()
+    for count in rows:
+        values, targets = random_rows(random, head, count)
+        outputs = head.run(machine, Task.LEARN, np.hstack([values, targets]))
+        np.testing.assert_array_equal(outputs, learned(head, model, values, targets))
+    same(head.read(head.run(machine, Task.READ, ASKED)), model)
+    values, _ = random_rows(random, head, max(rows))
+    np.testing.assert_array_equal(head.run(machine, Task.SCORE, values), scored(head, model, values))
+
+
+def test_hidden_layers_learn_what_one_layer_cannot() -> None:
+    """Exclusive or, with margins."""
+    random = np.random.default_rng(0)
+    points = random.integers(0, HIGHEST + 1, (600, 2))
+    points = points[(np.abs(points - HIGHEST // 2) > 3000).all(axis=1)]
+    labels = (points > HIGHEST // 2).sum(axis=1) % 2
+    targets = np.where(labels[:, None] == np.arange(2), HIGHEST, 0)
+    found = {}
+    for head in (
+        Head(Network.random((2, 2), 0), Learning(2)),
+        DeepHead(Network.random((2, 6, 2), 0, 4.0), Learning(2)),
+    ):
+        model = head.model()
+        for _ in range(15):
+            learned(head, model, points[:300], targets[:300])
+        guessed = scored(head, model, points[300:]).argmax(axis=1)
+        found[type(head)] = float(np.mean(guessed == labels[300:]))
+    assert found[DeepHead] > 0.9
+    assert found[Head] < 0.7
 
 
 def test_clocks_of_a_row() -> None:
@@ -144,6 +198,22 @@ def test_what_does_not_fit_is_refused(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         Head(Network.random(sizes, 0), Learning(**learning), ProcessorConfig(**config))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "learning", "config", "message"),
+    [
+        ((3, 2), {}, {}, "network must have two layers of weights or more, not 1"),
+        ((16, 8, 10), {}, {"wm_depth": 300}, r"need 308 words of WM in processor \(0, 0\), which has 300"),
+        ((16, 8, 10), {}, {"xm_depth": 30}, r"words of XM in processor \(0, 0\), which has 30"),
+        ((2, 2, 2), {"momentum": 0.99999}, {}, "momentum must be 1 or at most 0.999969482421875, not 0.99999"),
+    ],
+)
+def test_hidden_layers_that_do_not_fit_are_refused(
+    sizes: tuple[int, ...], learning: dict[str, float], config: dict[str, int], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        DeepHead(Network.random(sizes, 0), Learning(**learning), ProcessorConfig(**config))
 
 
 @pytest.mark.parametrize("name", ["weights", "biases"])
@@ -223,6 +293,19 @@ async def heads_learn_as_the_rule_says(dut: Any, stall: float) -> None:
         total += await whole(unit, random, random_head(random, features, classes, momentum), epochs)
     if not stall:
         expect_cycles("dnp.head", total)
+
+
+@cocotb.test()
+@cocotb.parametrize(stall=[0.0, 0.4])
+async def heads_with_hidden_layers_learn_as_the_rule_says(dut: Any, stall: float) -> None:
+    """Fewer neurons than processors, and more; one hidden layer and two; weights stay between the commands."""
+    unit = await begin(dut, stall)
+    random = np.random.default_rng(unit.random.getrandbits(32) if stall else 0)
+    total = 0
+    for sizes, momentum, epochs in (((5, 4, 3), 1, (6, 1, 5)), ((2, 2, 2, 3), 0.9, (3, 4))):
+        total += await whole(unit, random, random_deep_head(random, sizes, momentum), epochs)
+    if not stall:
+        expect_cycles("dnp.deep_head", total)
 
 
 @cocotb.test()

@@ -22,14 +22,14 @@ from golden.model.network import infer
 from sim.problems import random_graph, random_problem
 from tb.dnp.heads import head_problem, labelled
 
-CORE = ProcessorConfig(wm_depth=96, xm_depth=20, p_depth=256, table_bits=5)
+CORE = ProcessorConfig(wm_depth=96, xm_depth=20, p_depth=512, table_bits=5)
 
 
-def small(nodes: int = 21, epochs: int = 3) -> HeadProblem:
-    """Return a head of 6 features and 5 classes on a random graph."""
+def small(nodes: int = 21, epochs: int = 3, hidden: tuple[int, ...] = ()) -> HeadProblem:
+    """Return a head of 6 features and 5 classes on a random graph, with hidden layers of these widths."""
     graph = labelled(random_graph(3, nodes, 4 * nodes, features=4, density=1), 5, seed=1)
     problem = random_problem(graph, Model.GCN, [6, 5], seed=2)
-    return head_problem(problem, infer(problem)[0].results, epochs, CORE)
+    return head_problem(problem, infer(problem)[0].results, epochs, CORE, hidden=hidden)
 
 
 def carried_out(image: Image) -> list[Int16Array]:
@@ -73,12 +73,15 @@ def _rows(data: bytearray, line: int, count: int, width: int) -> np.ndarray:
     return whole[:, :width].astype(np.int64)
 
 
+@pytest.mark.parametrize("hidden", [(), (4,)])
 @pytest.mark.parametrize(("nodes", "together"), [(21, None), (21, 4), (1, None), (3, 4)])
-def test_the_commands_do_what_the_rule_says(nodes: int, together: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_commands_do_what_the_rule_says(
+    nodes: int, together: int | None, hidden: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """In commands of fewer rows too, as they are of large graphs; of graphs smaller than a chip."""
     if together:
         monkeypatch.setattr(golden.head, "_TOGETHER", together)
-    problem = small(nodes)
+    problem = small(nodes, hidden=hidden)
     image = problem.image()
     pieces = [-(-count // (together or 1000)) for count in (problem.learnt.size, nodes)]
     assert image.header["commands"] == 3 * pieces[0] + 1 + pieces[1]
@@ -105,6 +108,16 @@ def test_differences_are_told() -> None:
         assert line == f"{said}{bad[layer][at]}, expected {good[layer][at]}"
 
 
+def test_differences_name_the_layer_of_a_head_with_several() -> None:
+    problem = small(hidden=(4,))
+    good = carried_out(problem.image())
+    bad = [rows.copy() for rows in good]
+    # The first words that the first processor gives are the weights of hidden neuron 0 for its share of the features.
+    bad[1][0, 0] ^= 1
+    (line,) = problem.differences(bad)
+    assert line.startswith("head, weights of layer 1: 1 of 24 values differ, first at 0, 0: ")
+
+
 @pytest.mark.parametrize(
     ("values", "shift"),
     [([0, 0], 15), ([1, -1], 14), ([5, -3], 12), ([-8, 7], 12), ([-9, 3], 11), ([32767, 0], 0), ([0, -32768], 0)],
@@ -124,6 +137,14 @@ def test_targets_are_those_of_training_vertices_of_known_class() -> None:
     assert 0 < len(known) < graph.train.sum()
     assert problem.learnt.tolist() == known
     assert problem.targets.tolist() == [[32767 if n == graph.labels[vid] else 0 for n in range(5)] for vid in known]
+
+
+def test_the_float_head_with_hidden_layers_follows_the_same_rule() -> None:
+    """As near as those of a single layer are, with a table of 32 entries."""
+    problem = small(60, epochs=4, hidden=(4,))
+    apart = np.abs(problem.float_outputs() - problem.exact.scoring.astype(np.float64) / 32768)
+    assert apart.max() < 0.1
+    assert apart.mean() < 0.04
 
 
 def test_the_float_head_follows_the_same_rule() -> None:
@@ -160,4 +181,6 @@ def test_what_cannot_be_is_refused() -> None:
         InputError, match=r"head: has programs of more than 100 words; expected a larger \[neural\] p_depth"
     ):
         head_of(6, 5, replace(CORE, p_depth=100))
+    with pytest.raises(InputError, match=r"head: layers \(6, 40, 5\) on 1 x 4 processors need .* words of WM"):
+        head_of(6, 5, CORE, hidden=(40,))
     assert head_of(6, 5, CORE, 3).network.weights[0].any()

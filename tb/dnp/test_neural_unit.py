@@ -30,7 +30,7 @@ from tb.dnp.unit_bench import NeuralUnitBench
 from tb.harness.marks import full
 
 #: Small memories, with room for the head of `tb.dnp.test_head`, and a queue that is shorter than the longest rows.
-CORE = ProcessorConfig(wm_depth=96, xm_depth=20, p_depth=256, table_bits=5)
+CORE = ProcessorConfig(wm_depth=96, xm_depth=20, p_depth=512, table_bits=5)
 CONFIG = NeuralConfig(CORE, queue=8, depth=16, patience=600)
 #: Bytes of the memory, all that can be addressed.
 MEMORY = 1 << 20

@@ -74,6 +74,7 @@ _RESULT = schema.Result(
     head=schema.Head(
         epochs=1,
         features=16,
+        hidden=[],
         classes=2,
         shift=15,
         rate=0.5,

@@ -313,6 +313,15 @@ def test_strange_input_is_taken_or_refused_in_one_line(reader: Callable[[Rng, Pa
         "disasm {f}/bad.json",
         "dnp run {f}/missing.asm",
         "dnp run {f}/ok.asm --in Q=1",
+        "dnp train {f}/bad.npz",
+        "dnp train digts",
+        "dnp train iris --model-file {f}/missing.npz",
+        "dnp infer iris --model-file {f}/bad.npz",
+        "dnp infer iris --model-file {f}/bad.pt",
+        "dnp infer iris --model-file {f}/bad.joblib",
+        "dnp map {f}/missing.joblib",
+        "dnp map 64-32-x",
+        "dnp map 64-32-10 --side 1",
     ],
 )
 def test_the_program_ends_in_one_line_and_status_2(
@@ -321,6 +330,7 @@ def test_the_program_ends_in_one_line_and_status_2(
     (tmp_path / "bad.npz").write_bytes(b"PK\3\4" + bytes(range(256)))
     (tmp_path / "bad.safetensors").write_bytes(b"\x09\0\0\0\0\0\0\0{" + b"[" * 99)
     (tmp_path / "bad.pt").write_bytes(b"PK\3\4" + bytes(range(256)))
+    (tmp_path / "bad.joblib").write_bytes(b"\x80\4" + bytes(range(256)))
     (tmp_path / "bad.toml").write_bytes(b"a = " + b"[" * 9999)
     (tmp_path / "bad.json").write_bytes(b"[" * 99999)
     (tmp_path / "ok.asm").write_text("HALT")

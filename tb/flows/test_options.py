@@ -50,6 +50,7 @@ def refusal(arguments: list[str]) -> str:
             "run karate --chiplets 1 --placement communities",
             "--placement: does nothing on one chiplet with gather PEs; expected several --chiplets, or --config commu",
         ),
+        ("run karate --head-hidden 8", "--head-hidden: does nothing without --head; expected --head EPOCHS beside it"),
         ("generate stream.queue --config small", "--config: does nothing for stream.queue; expected it with machine"),
         ("generate all --chiplets 2", "--chiplets: does nothing for all"),
         ("synth stream.queue --chiplets 2", "--chiplets: does nothing for stream.queue"),
@@ -64,6 +65,8 @@ def refusal(arguments: list[str]) -> str:
         ("contracts --print --check", "--check: does nothing with --print"),
         ("contracts --print -o x.md", "--out: does nothing with --print"),
         ("asm p.asm --json --out p.json", "--json: does nothing with --out"),
+        ("dnp train iris --model-file w.npz --hidden 8", "--hidden: does nothing with --model-file"),
+        ("dnp infer iris --model-file w.npz --seed 8", "--seed: does nothing with --model-file"),
         ("asm p.json --xm-depth 4", "--xm-depth: does nothing for a dump"),
     ],
 )

@@ -223,6 +223,9 @@ def test_layers_may_end_on_the_neural_chip(tmp_path: Path) -> None:
     golden = run(replace(request, rtl=False))["head"]
     assert (golden["bit_exact"], golden["cycles"]) == (None, None)
     assert golden["accuracy"] == result["head"]["accuracy"]
+    deep = run(replace(request, rtl=False, head=10, head_hidden=(5,)))["head"]
+    assert (deep["hidden"], deep["epochs"], golden["hidden"]) == ([5], 10, [])
+    assert abs(deep["accuracy"]["machine"] - deep["accuracy"]["float"]) < 0.2
     # A network that ends in ReLU has nothing for the chip to do, so it is not simulated.
     plain = run(replace(request, activation="relu", rtl=False, head=None))
     assert plain["head"] is None
@@ -250,7 +253,14 @@ def check_head(result: dict[str, Any], epochs: int) -> None:
 @full
 @pytest.mark.parametrize(("config", "chiplets"), [("default", 2), ("community", 1), ("community", 2)])
 def test_a_head_beside_any_chiplet(config: str, chiplets: int, tmp_path: Path) -> None:
-    check_head(run(Request("karate", config=config, chiplets=chiplets, head=5, out=tmp_path)), 2)
+    check_head(run(Request("karate", config=config, chiplets=chiplets, head=5, out=tmp_path)), 5)
+
+
+@full
+def test_a_head_with_hidden_layers_learns_as_the_rule_says(tmp_path: Path) -> None:
+    result = run(Request("karate", config=with_chip(tmp_path), head=6, head_hidden=(6, 4), out=tmp_path / "out"))
+    check_head(result, 6)
+    assert result["head"]["hidden"] == [6, 4]
 
 
 @pytest.mark.parametrize("errors", [[], ["chiplet 0 ended with NEURAL"]])
