@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 from scipy import sparse
 
 from contracts import SPARSE_ENTRY, VALUE_BITS, VID_BITS
 from golden.model.network import LayerResult, Problem
 
-__all__ = ["Bound", "compulsory_bytes", "limit_cycles", "port_cycles", "useful_operations"]
+__all__ = ["Bound", "compulsory_bytes", "limit_cycles", "port_cycles", "useful_operations", "work_of"]
 
 _VALUE_BYTES = VALUE_BITS // 8
 _WORD_BYTES = VID_BITS // 8
@@ -55,6 +56,20 @@ def useful_operations(problem: Problem, results: Sequence[LayerResult]) -> int:
         nonzero = rows.nnz if sparse.issparse(rows) else int(np.count_nonzero(rows))
         total += (nonzero * (1 + (layer.root is not None)) + members) * layer.f_out
         rows = result.results
+    return total
+
+
+def work_of(problem: Problem) -> npt.NDArray[np.int64]:
+    """Return what each vertex costs: int64 [nodes], multiply-accumulates and additions over all layers.
+
+    As for `useful_operations`, but every feature of a dense row counts, and so do all of hidden layers.
+    """
+    rows = problem.features
+    entries = np.diff(rows.tocsr().indptr) if sparse.issparse(rows) else np.full(rows.shape[0], rows.shape[1])
+    total = np.zeros(problem.graph.nodes, dtype=np.int64)
+    for layer, topology in zip(problem.model.layers, problem.topologies, strict=True):
+        total += (entries * (1 + (layer.root is not None)) + topology.graph.degrees + 1) * layer.f_out
+        entries = np.full(problem.graph.nodes, layer.f_out)
     return total
 
 

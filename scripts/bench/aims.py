@@ -14,8 +14,8 @@ __all__ = ["Figure", "accuracy", "fpga", "host", "memory", "neural", "ring", "sp
 _UTILISATION = 0.9
 #: External bytes beside the compulsory ones, where hidden features stay on the chip.
 _BYTES = 1.2
-#: Rows × links of tiles beside those of communities as found, and as annealed; Cora on four chiplets.
-_HOPS = {"communities as found": 3.5, "communities": 8.0}
+#: Rows × links of tiles beside those of communities; Cora on four chiplets.
+_HOPS = {"communities": 8.0}
 #: Accuracy that may be lost to floating point, and predictions that have to agree.
 _LOSS, _AGREEMENT = 0.005, 0.99
 #: Simulated cycles a second of four chiplets, and seconds that the Verilog of a machine may take.
@@ -25,7 +25,7 @@ _MHZ = 80
 #: Cycles and utilisation of two layers of GCN on Cora as published, with 4,096 multipliers.
 _PUBLISHED = "with 4,096: I-GCN 429 cycles, 76 %; AWB-GCN 759, 43 %; GCNAX 42 %"
 #: Rows × links of a layer on Cora that models of other placements give, on four chiplets.
-_MODELS = "model: a packet an edge 14,728; METIS 998, on communities 702"
+_MODELS = "models: a packet an edge 14,728; annealing of communities 715"
 
 
 @dataclass(frozen=True)

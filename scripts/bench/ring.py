@@ -12,7 +12,7 @@ import numpy as np
 from contracts import VALUE_BITS
 from golden.datasets import load
 from golden.graph import Graph
-from golden.ring.by_communities import communities_apart
+from golden.ring.partition import placed_apart
 from golden.ring.placement import Placement
 from golden.ring.traffic import Traffic, traffic
 from scripts.bench.names import named
@@ -132,9 +132,8 @@ def bench(
             "tiles": (graph, Placement.ranges(graph.nodes, CHIPLETS)),
             f"tiles, {count} hubs": (graph, Placement.ranges(graph.nodes, CHIPLETS, hubs)),
         }
-        found, annealed = (communities_apart(graph, CHIPLETS, moves=moves) for moves in (False, True))
-        for how, (position, placement) in (("communities as found", found), ("communities", annealed)):
-            ways[how] = graph.relabelled(position), placement
+        position, placement = placed_apart(graph, CHIPLETS)
+        ways["communities"] = graph.relabelled(position), placement
         for how, (placed, placement) in ways.items():
             entry = _figures(name, placed, placement, how, traffic(placed, placement))
             if rtl:

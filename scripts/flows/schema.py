@@ -100,6 +100,8 @@ class RingTraffic:
     """Traffic of the links, in 16-bit words."""
 
     placement: Annotated[str, "tiles, communities, or whole small graphs."]
+    imbalance: Annotated[float, "Operations of the chiplet with most of them, over the mean."]
+    placing_seconds: Annotated[float, "In which the host shared the graph out."]
     words_by_link: Annotated[list[int], "Words that crossed the link behind each chiplet."]
     minimum: Annotated[list[int], "Least words of each link."]
     unicast: Annotated[int, "Words over all links if rows were sent to each consumer separately."]

@@ -1,9 +1,9 @@
 """Simulating a machine of any kind for `atoll run`: a chiplet of gather or community PEs, alone or on a ring."""
 
+import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,20 +16,20 @@ from golden.community.image import build_community_image, build_community_images
 from golden.community.plan import PAIRS, scheme_of
 from golden.community.tiles import Room, Subgraph, cut
 from golden.compare import layer_differences
-from golden.graph import Graph, IntArray
+from golden.graph import IntArray
 from golden.head import TASKS
 from golden.image import Image, build_image
 from golden.locator.record import Record
 from golden.locator.schedule import ANY, Choice
-from golden.metrics import compulsory_bytes, limit_cycles, useful_operations
+from golden.metrics import compulsory_bytes, limit_cycles, useful_operations, work_of
 from golden.model.layer import Int16Array
 from golden.model.network import LayerResult, Problem, predictions
 from golden.model.topology import Topology
 from golden.program.chiplet import by_topology
 from golden.program.session import Session
-from golden.ring.by_communities import communities_apart, sums_pay
 from golden.ring.by_graphs import graphs_apart
 from golden.ring.image import build_images, travelling_first
+from golden.ring.partition import imbalance, placed_apart, sums_pay
 from golden.ring.placement import CHIPLETS_MAX, Placement
 from golden.ring.traffic import Traffic, traffic
 from hw.community.config import CommunityChipletConfig
@@ -148,6 +148,8 @@ class Placed:
         Who owns what.
     search
         How communities are located; None with gather PEs.
+    seconds
+        That the host took to say who owns what.
     """
 
     name: str
@@ -155,6 +157,7 @@ class Placed:
     position: IntArray
     placement: Placement
     search: Search | None = None
+    seconds: float = 0.0
 
 
 def place(
@@ -186,7 +189,7 @@ def place(
     InputError
         If a vertex with its neighbours does not fit; as for `search_of`.
     """
-    graph = problem.graph
+    graph, began = problem.graph, time.perf_counter()
     parts = chiplets
     search = search_of(graph, config, choice)
     if graph.graph_of is not None and (chiplets > 1 or config):
@@ -201,8 +204,7 @@ def place(
     if parts == 1:
         name = "tiles"
     if name != "tiles":
-        # Moves make words on a ring fewer, of which there are none with one chiplet.
-        position, apart = _apart(graph, parts, chiplets > 1)
+        position, apart = placed_apart(graph, parts, work_of(problem))
         placement = apart if chiplets > 1 else placement
     if chiplets > 1 and config:
         there = graph.relabelled(position)
@@ -212,13 +214,8 @@ def place(
         # Chiplets with community PEs combine what stays there beside their sums.
         order, placement = travelling_first(there, placement)
         position = order[position]
-    return Placed(name, problem.relabelled(position), position, placement, search)
-
-
-@lru_cache(maxsize=1)
-def _apart(graph: Graph, parts: int, moves: bool) -> tuple[IntArray, Placement]:
-    """Remember the last placement: that which was checked before training is that of the run."""
-    return communities_apart(graph, parts, moves=moves)
+    seconds = time.perf_counter() - began
+    return Placed(name, problem.relabelled(position), position, placement, search, seconds)
 
 
 def simulate(
@@ -428,6 +425,8 @@ def _traffic(placed: Placed, links: Sequence[dict[str, int]]) -> RingTraffic:
     travels = [(rows, layer.f_out) for rows, topology, layer in every if not topology.alone]
     return RingTraffic(
         placement=placed.name,
+        imbalance=imbalance(placement, work_of(problem)),
+        placing_seconds=placed.seconds,
         words_by_link=[link["feature_words"] + link["partial_words"] for link in links],
         minimum=sum((rows.words(elements) for rows, elements in travels), none).tolist(),
         unicast=sum(rows.unicast * elements for rows, elements in travels),

@@ -88,7 +88,11 @@ def print_summary(result: Result, path: Path) -> None:
             by_link = ", ".join(f"{words:,}" for words in ring.words_by_link)
             ways = f"unicast {ring.unicast:,}, broadcast {ring.broadcast:,}"
             rows += [
-                ("placement", ring.placement),
+                (
+                    "placement",
+                    f"{ring.placement}, by the host in {ring.placing_seconds:.2f} s; the busiest chiplet has "
+                    f"{ring.imbalance:.2f} times the mean of operations",
+                ),
                 ("words by link", f"{by_link}; at least {ring.least:,} in all; {ways}"),
             ]
         rows += [

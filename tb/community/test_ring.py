@@ -19,7 +19,7 @@ from golden.image import PART_ROWS, Image
 from golden.locator.locator import Limits
 from golden.locator.schedule import Schedule
 from golden.model.network import Problem, problem_of
-from golden.ring.by_communities import communities_apart
+from golden.ring.partition import placed_apart
 from golden.ring.placement import Placement
 from golden.ring.traffic import traffic
 from hw.dnp.neural_unit import NeuralConfig
@@ -135,7 +135,7 @@ def _placed() -> tuple[list[Problem], list[Case]]:
         graph = load(name)
         rows = np.random.default_rng(seed).normal(size=(graph.nodes, 6)).astype(np.float32)
         plain = random_problem(replace(graph, features=rows), list(Model)[seed], [9, 4], seed)
-        position, placement = communities_apart(graph, COUNTS[-1], Schedule(6), Limits(32, 64))
+        position, placement = placed_apart(graph, COUNTS[-1])
         moved = problem_of(plain.graph.relabelled(position), plain.features[np.argsort(position)], plain.model)
         problems.append(plain)
         cases.append(Case(moved, placement, STALLS[0], Schedule(6, False, 1)))
@@ -214,7 +214,7 @@ def _directed() -> list[Case]:
         cases += [case, replace(case, room=Room(40, 120, 2, 20))]
     graph = load("synthetic:community,nodes=120,degree=4,classes=12,mixing=0.05,features=6,density=1,directed=0.7")
     problem = random_problem(graph, Model.GCN, [8, 4], 3)
-    position, placement = communities_apart(graph, COUNTS[-1], Schedule(6), Limits(32, 64))
+    position, placement = placed_apart(graph, COUNTS[-1])
     cases.append(Case(problem.relabelled(position), placement, STALLS[0], Schedule(6, False, 1)))
     return cases
 
@@ -327,7 +327,7 @@ def test_communities_together_are_exact_with_less_traffic(outcomes: dict[str, li
     problems, cases = _placed()
     for plain, case, outcome in zip(problems, cases, outcomes["placed"], strict=True):
         case.check(outcome)
-        position, _ = communities_apart(plain.graph, COUNTS[-1], Schedule(6), Limits(32, 64))
+        position, _ = placed_apart(plain.graph, COUNTS[-1])
         back = replace(outcome, results={layer: rows[position] for layer, rows in outcome.results.items()})
         assert mismatches(plain, back) == []
         tiles = traffic(plain.graph, Placement.ranges(plain.graph.nodes, COUNTS[-1]))
@@ -396,26 +396,3 @@ def test_a_ring_needs_pes_that_know_partial_sums() -> None:
     plain = replace(CONFIG, community=replace(CONFIG.community, partials=False))
     with pytest.raises(ValueError, match=r"partials must be True"):
         machine_of(plain, ring=RING)
-
-
-@pytest.mark.parametrize("chiplets", [1, 2, 4, 16])
-@pytest.mark.parametrize("name", ["karate", GRAPHS[6], GRAPHS[5], "synthetic:clique,nodes=12"])
-def test_communities_stay_whole(name: str, chiplets: int) -> None:
-    """A placement is a permutation; only hubs have neighbours in other chiplets."""
-    graph = load(name)
-    position, placement = communities_apart(graph, chiplets)
-    assert sorted(position.tolist()) == list(range(graph.nodes))
-    assert placement.chiplets == chiplets
-    moved = graph.relabelled(position)
-    crosses = placement.owners(moved.edges) != placement.owners(moved.destinations)
-    hub = np.isin(moved.edges, placement.hubs) | np.isin(moved.destinations, placement.hubs)
-    assert not (crosses & ~hub).any()
-
-
-def test_directed_communities_stay_whole() -> None:
-    """Where a vertex is placed does not depend on the direction of its edges."""
-    graph = load("synthetic:community,nodes=240,degree=5,classes=30,mixing=0.05,directed=1")
-    position, placement = communities_apart(graph, 4)
-    other, same = communities_apart(graph.symmetrised, 4)
-    assert np.array_equal(position, other)
-    assert np.array_equal(placement.hubs, same.hubs)

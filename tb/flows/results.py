@@ -53,7 +53,7 @@ _RESULT = schema.Result(
     balance=[schema.Balance("PE", 4, busiest=330, mean=300, imbalance=1.1)],
     macs=schema.Macs(useful=5000, lanes=64, limit_cycles=1000, utilisation=0.02),
     external_bytes=schema.ExternalBytes(read=9000, written=1000, compulsory=5000, limit_cycles=900),
-    ring=schema.RingTraffic("tiles", words_by_link=[7, 8], minimum=[7, 8], unicast=30, broadcast=20),
+    ring=schema.RingTraffic("tiles", 1.0, 0.5, words_by_link=[7, 8], minimum=[7, 8], unicast=30, broadcast=20),
     communities=None,
     aggregation=schema.Aggregation(scheme="pairs", baseline=100, gross=70, net=80),
     attribute_cache=schema.AttributeCache(

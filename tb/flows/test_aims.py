@@ -29,7 +29,7 @@ def run(**changed: Any) -> Result:
 
 def on_ring(words: list[int], rate: float = 25_000.0) -> Result:
     """Return the result of a run on a ring, with these words on links of which the least is 7."""
-    ring = RingTraffic("tiles", words_by_link=words, minimum=[7, 7], unicast=30, broadcast=20)
+    ring = RingTraffic("tiles", 1.0, 0.5, words_by_link=words, minimum=[7, 7], unicast=30, broadcast=20)
     return run(ring=ring, simulation={"cycles_per_second": rate})
 
 
@@ -79,15 +79,15 @@ def test_one_word_too_many_on_a_link_is_told() -> None:
 
 def test_placements_are_compared_with_tiles() -> None:
     layers = [layer("tiles", 700), layer("tiles, 54 hubs", 690)]
-    found, annealed = layer("communities as found", 200), layer("communities", 100)
-    figures = aims.ring([], [*layers, found, annealed])
+    few, many = layer("communities", 80), layer("communities", 100)
+    figures = aims.ring([], [*layers, few, many])
     assert met(figures) == [True, False]
     assert figures[1].measured.startswith("7.0 times fewer: 100 for 700, bits 25,600 for 179,200")
 
 
 @pytest.mark.parametrize("wrong", [{"bit_exact": False}, {"measured_words_by_link": [201]}])
 def test_a_placement_counts_only_if_the_hardware_agrees(wrong: dict[str, Any]) -> None:
-    figures = aims.ring([], [layer("tiles", 700), layer("communities as found", 200, **wrong)])
+    figures = aims.ring([], [layer("tiles", 700), layer("communities", 80, **wrong)])
     assert met(figures) == [False]
     assert "RTL DIFFERS" in figures[0].measured
 
