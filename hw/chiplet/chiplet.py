@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from amaranth import Elaboratable, Module, Mux
+from amaranth import Cat, Elaboratable, Module, Mux
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -120,6 +120,7 @@ class Chiplet(wiring.Component):
             self.layer.eq(Mux(beside, router.layer, engine.layer)),
             engine.starts.eq(self.start.valid & self.start.ready),
         ]
+        m.d.comb += engine.exchanging.eq(Cat(u.exchanging for u in units if hasattr(u, "exchanging")).any())
         for unit in units:
             stop, completion = getattr(unit, "stop", None), self.done.payload
             if stop is not None:

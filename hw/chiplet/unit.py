@@ -26,8 +26,9 @@ class Unit(MemoryUnit, Protocol):
     base : In
         Line address that a command's addresses count from.
 
-        A unit may have two more: ``OUTER``, names of its ports that become ports of the chiplet, and ``stop``, a stream
-        of `ErrorReport` that is always ready and carries the error with which a run of the chiplet has ended.
+        A unit may have three more: ``OUTER``, names of its ports that become ports of the chiplet, ``stop``, a stream
+        of `ErrorReport` that is always ready and carries the error with which a run of the chiplet has ended, and
+        ``exchanging``, see `Engine`.
     """
 
     OPCODES: tuple[Opcode, ...]
@@ -52,6 +53,8 @@ class Engine(Unit, Protocol):
         Which of ``config.parts`` work in this cycle.
     starts : In(1)
         Pulse: a run begins, and the host may have written to the memory since the last one.
+    exchanging : In(1)
+        A unit beside it still fetches rows of others and sends own ones, for a command that it has answered.
     """
 
     config: Any
@@ -60,6 +63,7 @@ class Engine(Unit, Protocol):
     layer: Any
     working: Any
     starts: Any
+    exchanging: Any
 
 
 def unit_members(port: tuple[int, int], clients: int) -> dict[str, wiring.Member]:
@@ -96,5 +100,6 @@ def engine_members(config: Any, clients: int) -> dict[str, wiring.Member]:
         "layer": Out(8),
         "working": Out(len(config.parts)),
         "starts": In(1),
+        "exchanging": In(1),
         **{name: Out(32) for name in config.counters},
     }

@@ -84,6 +84,9 @@ class Control(wiring.Component):
     loaded, listed, sent, drained, reduced : In(1)
         The boundary table is read; the needed list is written; own rows are on the ring; all others' rows have come
         and are written; all hubs are done and written.
+    exchanging : Out(1)
+        A SCATTER that has been answered goes on beside other commands (`beside`); from before its answer until all
+        rows have come, or it has failed.
     missing : In(1)
         Rows are still waited for.
     lowest : In(32)
@@ -124,6 +127,7 @@ class Control(wiring.Component):
                 **pulses,
                 **{name: In(1) for name in flags},
                 "lowest": In(32),
+                "exchanging": Out(1),
                 "offsets": Out(stream.Signature(RangeRequest(address_width))),
                 "hubs": Out(stream.Signature(RangeRequest(address_width))),
                 "shares": Out(stream.Signature(CsrRequest(address_width))),
@@ -172,6 +176,8 @@ class Control(wiring.Component):
                 end()
 
         m.d.comb += front.early.eq(front.opcode == Opcode.LIST)
+        exchanging = Signal()
+        m.d.sync += self.exchanging.eq(exchanging)
         with m.FSM():
             with m.State("IDLE"):
                 m.d.sync += asked.eq(0)
@@ -196,7 +202,11 @@ class Control(wiring.Component):
                 m.d.sync += self.phase.eq(Phase.FLOW)
                 m.next = "FLOW"
             with m.State("FLOW"):
-                m.d.comb += [asks[0].eq(1), front.early.eq(scatter.more)]
+                m.d.comb += [
+                    asks[0].eq(1),
+                    front.early.eq(scatter.more | scatter.beside),
+                    exchanging.eq(scatter.beside),
+                ]
                 with m.If(scatter.more):
                     with m.If(front.answered & (self.sent | front.failed)):
                         end()
@@ -206,6 +216,7 @@ class Control(wiring.Component):
                         m.next = "DRAIN"
                     unless_failed()
             with m.State("DRAIN"):
+                m.d.comb += [front.early.eq(scatter.beside), exchanging.eq(scatter.beside)]
                 with m.If(self.drained):
                     m.d.comb += [self.forget.eq(1), front.own.valid.eq(self.missing)]
                     m.d.comb += [front.own.payload.code.eq(Error.MISSING), front.own.payload.info.eq(self.lowest)]

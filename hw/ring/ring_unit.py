@@ -114,6 +114,7 @@ class RingUnit(wiring.Component):
                 "position": In(POSITION_BITS),
                 "chiplets": In(POSITION_BITS),
                 "stop": In(stream.Signature(ErrorReport, always_ready=True)),
+                "exchanging": Out(1),
                 "s_axis": In(LinkSignature(config.link_width)),
                 "m_axis": Out(LinkSignature(config.link_width)),
             }
@@ -211,6 +212,7 @@ class RingUnit(wiring.Component):
         connect(m, control.executed, flipped(self.executed))
         m.d.comb += [
             control.base.eq(self.base),
+            self.exchanging.eq(control.exchanging),
             units.tokens.drain.eq(control.drain),
             units.tokens.forget.eq(control.forget),
             units.tokens.arrive.eq(control.arrive),
@@ -325,7 +327,8 @@ class RingUnit(wiring.Component):
             decision.header.eq(header),
             decision.begins.eq(station.begins),
             decision.elements.eq(control.rows.elements),
-            decision.receiving.eq(control.phase == Phase.FLOW),
+            # What comes behind the last token is a row of the next exchange.
+            decision.receiving.eq((control.phase == Phase.FLOW) & ~units.tokens.drained),
             decision.reducing.eq(control.phase == Phase.REDUCE),
             decision.found.eq(filter_.decided),
             decision.hit.eq(filter_.hit),

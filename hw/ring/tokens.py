@@ -1,6 +1,9 @@
 """Tokens: messages between chiplets about phases and errors (R19)."""
 
-from amaranth.hdl import Cover, Elaboratable, Module, Mux, Signal
+from collections.abc import Mapping
+from typing import Any
+
+from amaranth.hdl import Cover, Elaboratable, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -14,8 +17,8 @@ __all__ = ["Tokens"]
 class Tokens(wiring.Component):
     """Sends tokens past all other chiplets and keeps account of theirs; there is no leader.
 
-    A chiplet may reach the next barrier before another has seen all arrive at this one, hence one account for each
-    parity of the barrier. It cannot be further ahead, because it waits for the other.
+    A chiplet may be through with the next pass, or reach the next barrier, before another has seen all be through with
+    this one, hence one account for each parity. It cannot be further ahead, because it waits for the other.
 
     Parameters
     ----------
@@ -37,9 +40,9 @@ class Tokens(wiring.Component):
     i : stream of `Flit`, always ready
         Control packets from other chiplets.
     drained, arrived : Out(1)
-        All others have sent all rows; all others have reached the barrier.
+        All others have sent all rows; all others have reached the barrier. 0 while the own token waits to be sent.
     forget : In(1)
-        The pass is over: clear `owners`.
+        The pass is over.
     passed : In(1)
         The barrier is over.
     failed : Out(1)
@@ -47,7 +50,7 @@ class Tokens(wiring.Component):
     peer : Out
         The first chiplet that stopped, and its error.
     owners : Out
-        Chiplets that have drained.
+        Chiplets that have sent all rows of this pass.
     """
 
     def __init__(self, link_width: int = 64, chiplets: int = 4) -> None:
@@ -75,14 +78,33 @@ class Tokens(wiring.Component):
     def elaborate(self, platform: object) -> Elaboratable:
         """Send the requested tokens; keep account of those of the others."""
         m = Module()
-        parity = Signal()
-        self._send(m, parity)
-        self._account(m, parity)
-        m.d.sync += parity.eq(parity ^ self.passed)
+        # Of the pass and of the barrier.
+        ends = {Token.DRAINED: self.forget, Token.ARRIVED: self.passed}
+        parities = {token: Signal(name=f"{token.name.lower()}_parity") for token in ends}
+        waiting = self._send(m, parities)
+        heard, header = self._hear(m)
+        for token, over in ends.items():
+            parity = parities[token]
+            accounts = [Signal(self.most, name=f"{token.name.lower()}_{n}") for n in range(2)]
+            for n, account in enumerate(accounts):
+                says = heard[token] & (data.View(struct(PACKET_CONTROL), header.vid).phase == n)
+                m.d.sync += account.eq(Mux(over & (parity == n), 0, account) | Mux(says, 1 << header.source, 0))
+            m.d.sync += [parity.eq(parity ^ over), Cover(accounts[0].any() & accounts[1].any())]
+            if token == Token.DRAINED:
+                m.d.comb += self.owners.eq(Mux(parity, accounts[1], accounts[0]))
+            else:
+                m.d.comb += self.arrived.eq(self._all(Mux(parity, accounts[1], accounts[0])) & ~waiting[token])
+        # What this chiplet sends next stays behind its own token, which has the parity of now.
+        m.d.comb += self.drained.eq(self._all(self.owners) & ~waiting[Token.DRAINED])
         return m
 
-    def _send(self, m: Module, parity: Signal) -> None:
-        """Keep the kinds of token that are requested and send them one by one."""
+    def _all(self, account: Value) -> Value:
+        """Return whether all others are in an account."""
+        others = ((1 << self.chiplets) - 1) & ~(1 << self.position)
+        return (account & others)[: self.most] == others[: self.most]
+
+    def _send(self, m: Module, parities: Mapping[Token, Signal]) -> Signal:
+        """Keep the kinds of token that are requested and send them one by one; return those that wait, as bits."""
         waiting = Signal(3)  # a bit for each kind of token
         code = Signal(8)
         header = Signal(struct(PACKET_HEADER))
@@ -93,8 +115,10 @@ class Tokens(wiring.Component):
         # In the order of the requests: a chiplet drains before it arrives; an error is last.
         with m.If(waiting[Token.DRAINED]):
             m.d.comb += [token.eq(Token.DRAINED), sending.eq(1 << Token.DRAINED)]
+            m.d.comb += phase.eq(parities[Token.DRAINED])
         with m.Elif(waiting[Token.ARRIVED]):
-            m.d.comb += [token.eq(Token.ARRIVED), sending.eq(1 << Token.ARRIVED), phase.eq(parity)]
+            m.d.comb += [token.eq(Token.ARRIVED), sending.eq(1 << Token.ARRIVED)]
+            m.d.comb += phase.eq(parities[Token.ARRIVED])
         with m.Elif(waiting[Token.ERROR]):
             m.d.comb += [token.eq(Token.ERROR), sending.eq(1 << Token.ERROR), error.eq(code)]
         m.d.comb += [
@@ -118,28 +142,16 @@ class Tokens(wiring.Component):
             asked[Token.ERROR].eq(self.stop),
         ]
         m.d.sync += waiting.eq((waiting & ~Mux(self.o.ready, sending, 0)) | asked)
+        return waiting
 
-    def _account(self, m: Module, parity: Signal) -> None:
-        """Record which other chiplets have drained and arrived, and the first that has failed."""
-        others = Signal(self.most)
-        m.d.comb += others.eq(((1 << self.chiplets) - 1) & ~(1 << self.position))
-        arrived = [Signal(self.most, name=f"arrived_{n}") for n in range(2)]
+    def _hear(self, m: Module) -> tuple[Signal, Any]:
+        """Return which kind of token comes in this cycle, a bit for each, and its header; keep the first failure."""
         header = data.View(struct(PACKET_HEADER), self.i.payload.data[: PACKET_HEADER.bits])
         control = data.View(struct(PACKET_CONTROL), header.vid)
-        sender = 1 << header.source
         heard = Signal(3)
         with m.If(self.i.valid):
             m.d.comb += heard.eq(1 << control.token)
-        m.d.comb += [
-            self.drained.eq((self.owners & others) == others),
-            self.arrived.eq((Mux(parity, arrived[1], arrived[0]) & others) == others),
-        ]
-        m.d.sync += self.owners.eq(Mux(self.forget, 0, self.owners) | Mux(heard[Token.DRAINED], sender, 0))
-        for n in range(2):
-            m.d.sync += arrived[n].eq(
-                Mux(self.passed & (parity == n), 0, arrived[n])
-                | Mux(heard[Token.ARRIVED] & (control.phase == n), sender, 0)
-            )
         with m.If(heard[Token.ERROR] & ~self.failed):
             m.d.sync += [self.failed.eq(1), self.peer.position.eq(header.source), self.peer.code.eq(control.error)]
-        m.d.sync += [Cover(arrived[0].any() & arrived[1].any()), Cover(self.failed & self.o.valid)]
+        m.d.sync += Cover(self.failed & self.o.valid)
+        return heard, header

@@ -55,6 +55,15 @@ BLOCKS: tuple[Block, ...] = (
         narrow={"pes": 2, "units": 1, "nodes": 300},
     ),
     Block(
+        name="community.halo_gate",
+        factory="hw.community.halo_gate:HaloGate",
+        parameters={"vid_bits": 13, "depth": 512},
+        bench="tb.community.test_halo_gate",
+        formal="tb.community.formal_halo_gate",
+        bench_parameters={"vid_bits": 7, "depth": 24},
+        narrow={"vid_bits": 3, "depth": 3},
+    ),
+    Block(
         name="community.feature_reader",
         factory="hw.community.factories:feature_reader",
         parameters={"combiners": 8},

@@ -26,6 +26,7 @@ BLOCKS: tuple[Block, ...] = (
         name="ring.parts",
         factory="sim.ring.parts:RingParts",
         bench="tb.ring.test_parts",
+        formal="tb.ring.formal_passes",
         synth=False,
         measures=(
             "ring.remote_array",

@@ -1,9 +1,14 @@
 """Proofs of the community processor's blocks."""
 
 from sim.harness.formal import prove_all
+from tb.community.formal_halo_gate import PROOFS as HALO_GATE
 from tb.community.formal_load_sequencer import PROOFS as LOAD_SEQUENCER
 from tb.community.formal_row_memory import PROOFS as ROW_MEMORY
 from tb.community.formal_scanner import PROOFS as SCANNER
+
+
+def test_halo_gate_proofs() -> None:
+    prove_all("halo_gate", HALO_GATE)
 
 
 def test_load_sequencer_proofs() -> None:

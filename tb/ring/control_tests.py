@@ -166,10 +166,11 @@ class Commands:
         await self.give(Opcode.SCATTER, {"f_out": 3, "tiles": self.chiplets}, [])
         await self.answered(report=self.report)
 
-    async def sends(self, more: int, first: bool) -> tuple[str, Any]:
+    async def sends(self, more: int, first: bool, beside: int = 0) -> tuple[str, Any]:
         """Give SCATTER of a part, and see that it begins; the first one starts what takes rows, too."""
         f_out = self.bench.random.randrange(1, MAX_OUT + 1)
-        given = await self.give(Opcode.SCATTER, {"tiles": self.chiplets, "f_out": f_out, "more": more}, [])
+        how = {"tiles": self.chiplets, "f_out": f_out, "more": more, "beside": beside}
+        given = await self.give(Opcode.SCATTER, how, [])
         await self.edge
         assert self.pulses == ["flow"] * first + ["send"]
         self.rows(given["combined"], f_out)
@@ -206,6 +207,39 @@ class Commands:
         self.set("missing", 0)
         await self.answered(asked, report={"code": Error.MISSING, "info": missing} if missing else GOOD)
         assert self.get("phase") == CODES["NONE"]
+
+    async def scatter_beside(self, missing: int, fails_in: str = "", first: bool = True) -> None:
+        """Take SCATTER of the last part, which is answered at once; what fails is told by the next command."""
+        assert not self.get("exchanging")
+        asked = await self.sends(0, first, beside=1)
+        await self.until_asked(2)
+        assert sorted(self.asked, key=str) == sorted([asked, ("executed", GOOD)], key=str)
+        assert self.get("exchanging")
+        if fails_in == "FLOW":
+            return await self.ends_exchange_unseen()
+        await self.flag("sent", ["drain"])
+        await self.quiet("FLOW")
+        assert self.get("exchanging")
+        assert not int(self.dut.control_command__ready.value)
+        if fails_in == "DRAIN":
+            return await self.ends_exchange_unseen()
+        self.set("lowest", missing)
+        self.set("missing", int(missing > 0))
+        await self.flag("drained", ["forget"])
+        self.set("missing", 0)
+        await self.bench.cycles(2)
+        assert not self.get("exchanging")
+        assert self.get("phase") == CODES["NONE"]
+        assert len(self.asked) == 2
+        if missing:
+            self.report = {"code": int(Error.MISSING), "info": missing}
+            await self.give(Opcode.BARRIER, {}, [])
+            await self.answered(report=self.report)
+
+    async def ends_exchange_unseen(self) -> None:
+        """Report an error after the answer: nobody waits for rows any more."""
+        await self.fails_unseen()
+        assert not self.get("exchanging")
 
     async def reduce(self, fails: bool = False) -> None:
         """Take a REDUCE through its phase."""
@@ -269,6 +303,10 @@ async def commands_step_through_their_phases(dut: Any, stall: float) -> None:
         await control.part(first=False)
         await control.scatter(0, first=False)
         await control.scatter(0)
+        await control.scatter_beside(0)
+        await control.part(first=True)
+        await control.scatter_beside(0, first=False)
+        await control.barrier()
         await control.list()
         # No hubs, no sums.
         await control.give(Opcode.REDUCE, {"f_out": 5, "hub_count": 0}, [])
@@ -303,6 +341,12 @@ async def commands_step_through_their_phases(dut: Any, stall: float) -> None:
             await bench.reset()
             await control.list()
             await control.scatter(0, phase)
+            await bench.reset()
+            await control.list()
+            await control.scatter_beside(0, phase)
+        await bench.reset()
+        await control.list()
+        await control.scatter_beside(0x1234_5678)
         for first in (True, False):
             await bench.reset()
             await control.list()

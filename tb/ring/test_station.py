@@ -14,6 +14,7 @@ from sim.harness.expected import expect_cycles
 from sim.harness.formal import prove_all
 from sim.ring.stations import RingOfStations
 from sim.ring.traffic import Packet, Traffic
+from tb.ring.formal_passes import PROOFS as PASSES
 from tb.ring.formal_station import PROOFS
 
 
@@ -298,3 +299,7 @@ def test_station() -> None:
 
 def test_station_proofs() -> None:
     prove_all("station", PROOFS)
+
+
+def test_proofs_that_passes_do_not_mix() -> None:
+    prove_all("passes", PASSES)

@@ -102,10 +102,10 @@ async def tokens_say_who_has_drained_arrived_or_failed(dut: Any, stall: float) -
         await bench.reset()
         dut.tokens_position.value, dut.tokens_chiplets.value = position, chiplets
         others = {n for n in range(chiplets) if n != position}
-        drained: set[int] = set()
+        drained: list[set[int]] = [set(), set()]
         arrived: list[set[int]] = [set(), set()]
         failed: tuple[int, int] | None = None
-        parity = 0
+        pass_ = parity = 0
         before = {"kind": PacketKind.CONTROL, "source": position, "destination": (position - 1) % chiplets}
 
         def token(said: dict[str, int], before: dict[str, int] = before) -> dict[str, int]:
@@ -121,8 +121,9 @@ async def tokens_say_who_has_drained_arrived_or_failed(dut: Any, stall: float) -
             choice = source.random()
             sender = source.choice(sorted(others))
             if choice < 0.3:
-                drained.add(sender)
-                await hears(sender, Token.DRAINED, source.getrandbits(1), source.getrandbits(8))
+                phase = source.getrandbits(1)
+                drained[phase].add(sender)
+                await hears(sender, Token.DRAINED, phase, source.getrandbits(8))
             elif choice < 0.6:
                 phase = source.getrandbits(1)
                 arrived[phase].add(sender)
@@ -132,7 +133,7 @@ async def tokens_say_who_has_drained_arrived_or_failed(dut: Any, stall: float) -
                 failed = failed or (sender, error)
                 await hears(sender, Token.ERROR, source.getrandbits(1), error)
             elif choice < 0.75:
-                bench.expect("tokens_o", [token({"token": Token.DRAINED})])
+                bench.expect("tokens_o", [token({"token": Token.DRAINED, "phase": pass_})])
                 await pulse(dut, "tokens_drain")
                 await bench.drain(quiet=0)
             elif choice < 0.85:
@@ -146,22 +147,23 @@ async def tokens_say_who_has_drained_arrived_or_failed(dut: Any, stall: float) -
                 dut.tokens_code.value = 0
                 await bench.drain(quiet=0)
             elif choice < 0.95:
-                drained.clear()
+                drained[pass_].clear()
+                pass_ ^= 1
                 await pulse(dut, "tokens_forget")
             else:
                 arrived[parity].clear()
                 parity ^= 1
                 await pulse(dut, "tokens_passed")
             await bench.cycles(1)
-            assert int(dut.tokens_owners.value) == sum(1 << n for n in drained)
-            assert int(dut.tokens_drained.value) == (drained == others)
+            assert int(dut.tokens_owners.value) == sum(1 << n for n in drained[pass_])
+            assert int(dut.tokens_drained.value) == (drained[pass_] == others)
             assert int(dut.tokens_arrived.value) == (arrived[parity] == others)
             assert int(dut.tokens_failed.value) == (failed is not None)
             assert failed is None or int(dut.tokens_peer.value) == failed[0] | failed[1] << 8
         # All at once come in the order in which they are asked for.
         dut.tokens_code.value = 0xA5
         said: list[dict[str, int]] = [
-            {"token": Token.DRAINED},
+            {"token": Token.DRAINED, "phase": pass_},
             {"token": Token.ARRIVED, "phase": parity},
             {"token": Token.ERROR, "error": 0xA5},
         ]
