@@ -138,7 +138,9 @@ COMMANDS: dict[Opcode, Layout] = {
         [
             _u("f_in", 32, "rows of the weight matrix"),
             _u("f_out", 16, "columns of the weight matrix"),
-            _u("reserved0", 16, "written as 0"),
+            _u("page", 4, "sixteenth of the weight memory, with community PEs, in which the first weight lies"),
+            _u("resident", 1, "1: an earlier LOAD_WEIGHTS has put these weights there; biases alone are read"),
+            _u("reserved0", 11, "written as 0"),
             _line("weights", "weight rows"),
             _line("biases", "biases"),
         ],
@@ -164,6 +166,7 @@ COMMANDS: dict[Opcode, Layout] = {
             ),
             _u("first_granule", 12, "with DIGITS, where the three rows of this block begin in it; each is padded"),
             _u("distance", 13, "of dense rows of features, in granules; 0: that of f_in, rows follow each other"),
+            _u("table", 32, "s_src that community PEs read at once, more than `vertices`, for PROCESS; 0: no more"),
         ],
     ),
     Opcode.AGGREGATE: _command(
@@ -291,6 +294,7 @@ COMMANDS: dict[Opcode, Layout] = {
             _u("f_out", 16, "features of a row"),
             _u("tiles", 8, "chiplets of the ring"),
             _u("more", 1, "1: more parts of the chiplet's rows follow, of higher VIDs"),
+            _u("beside", 1, "1: answered at once; PROCESS waits for hubs of others, COMBINE for the end"),
             _u("in_order", 1, "1: in-order matching (R7)"),
             _u("backward", 1, "1: gradients along transposed edges (R16)"),
         ],
@@ -411,7 +415,7 @@ PACKET_CONTROL = _padded(
     32,
     [
         Field("token", 4, "what it says", enum=Token),
-        _u("phase", 1, "parity of the barrier"),
+        _u("phase", 1, "parity of the pass, or of the barrier"),
         Field("error", 8, "error of the sender", enum=Error),
     ],
 )

@@ -1,13 +1,13 @@
 """Room for weights in a PE, and the blocks of columns and rows in which a layer that exceeds it is computed."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from contracts import COMMANDS, DIGIT_BITS, DIGIT_FEATURES, LINE_BYTES, ROW_BYTES, VALUE_BITS, Opcode
 from contracts.errors import InputError
 
-__all__ = ["GRANULE", "Blocks", "Traffic", "WeightRoom"]
+__all__ = ["GRANULE", "WEIGHT_PAGES", "Blocks", "Traffic", "WeightRoom", "page_bits"]
 
 #: Elements of a granule, at which a block of columns begins.
 GRANULE = 8 * ROW_BYTES // VALUE_BITS
@@ -17,6 +17,13 @@ _LINE = 8 * LINE_BYTES // VALUE_BITS
 _MOST_GRANULES = next(
     (1 << field.bits) - 1 for field in COMMANDS[Opcode.COMBINE].fields if field.name == "row_granules"
 )
+#: Pages of a weight memory, in any of which a matrix may begin.
+WEIGHT_PAGES = next(1 << field.bits for field in COMMANDS[Opcode.LOAD_WEIGHTS].fields if field.name == "page")
+
+
+def page_bits(rows: int) -> int:
+    """Return the logarithm of the rows of a page of a weight memory of so many `rows`."""
+    return max(0, (rows - 1).bit_length() - WEIGHT_PAGES.bit_length() + 1)
 
 
 class Traffic(NamedTuple):
@@ -105,6 +112,24 @@ class WeightRoom:
             most = max(self.rows // self._chunks(width), _MOST_GRANULES // len(DIGIT_BITS) * self._height(width))
             raise InputError("layer", f"has {f_in} input features", f"at most {most}")
         return found
+
+    def pages(self, sizes: Sequence[tuple[int, int]]) -> list[int]:
+        """Return the pages in which matrices begin, so that all of them stay: 0 for each if there is no room for all.
+
+        Parameters
+        ----------
+        sizes
+            Rows and columns of each matrix.
+        """
+        bits = page_bits(self.rows)
+        wanted = [1 << max(bits, (f_in * self._chunks(f_out) - 1).bit_length()) for f_in, f_out in sizes]
+        # In falling order each begins at a multiple of its own size.
+        order = sorted(range(len(wanted)), key=lambda n: -wanted[n])
+        first, found = 0, [0] * len(wanted)
+        for number in order:
+            found[number] = first >> bits
+            first += wanted[number]
+        return found if first <= self.rows else [0] * len(wanted)
 
     def _choices(self, f_in: int, f_out: int) -> Iterator[Blocks]:
         """Yield the blocks for every width, the widest first."""

@@ -7,7 +7,7 @@ from typing import Any, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from contracts import LINE_BYTES, ROW_BYTES, SPARSE_ENTRY, VALUE_BITS, RegionKind
+from contracts import LINE_BYTES, ROW_BYTES, SPARSE_ENTRY, VALUE_BITS, Opcode, RegionKind
 from contracts.errors import InputError
 from contracts.scale import Scales
 from contracts.weights import Traffic, WeightRoom
@@ -266,6 +266,11 @@ def chiplet_image(
             before, inside = ahead(number + 1), stay
             given = [_dense(results, part, own, source, distance, rows) for part in parts(before)]
             rest = Rest(before, results, 0, False, source) if before < own.count else None
+    if plan.unbarred:
+        # Says whether the rows of the last layer came, of chiplets that did not wait for them.
+        p.command(Opcode.BARRIER, plan.number)
+    if search and weight_room:
+        p.keep_weights(weight_room)
     header = {"chiplet": first.chiplet, "chiplets": first.chiplets, "first_vertex": first.first, "owned": first.count}
     return p.image(problem, **header, edges=first.sources.size)
 

@@ -265,6 +265,20 @@ class LayerPlan:
     ends: Sequence[End] = ()
     root: Root | None = None
 
+    @property
+    def unbarred(self) -> bool:
+        """Whether chiplets with community PEs exchange rows, but no sums; of all of a ring or of none."""
+        return self.search is not None and self.exchange is not None and not self.exchange.shared.hub_count
+
+    @property
+    def beside(self) -> bool:
+        """Whether PROCESS begins while rows of others still come.
+
+        These must be hubs to the locator: not where vertices are located that are not summed, as in a double cover.
+        """
+        covers = any(sums.located > sums.vertices for block in self.blocks for sums in block.sums)
+        return self.unbarred and not covers
+
 
 def blocks_of(
     layers: Sequence[QuantisedLayer], weight_room: WeightRoom | None, traffic: Sequence[Traffic]
@@ -322,8 +336,8 @@ def _block(p: Program, plan: LayerPlan, block: Block) -> None:
     products(p, plan, block, block.weights)
     for part in plan.parts if plan.combined else ():
         combine(p, plan, block, part)
-        if ring and part is plan.parts[0]:
-            # No chiplet may send rows of this block while another still gathers those of the previous one.
+        if ring and ring.shared.hub_count and part is plan.parts[0]:
+            # A row would stop at a chiplet that still adds up sums, in front of a sum that it waits for.
             p.command(Opcode.BARRIER, plan.number)
         if ring:
             scatter(p, plan, block, ring, part)
@@ -361,6 +375,9 @@ def combine(p: Program, plan: LayerPlan, block: Block, part: Part, root: Root | 
         first = part.first_row - root.first_vertex
         own = {"shift": block.layer.root.shift, "combined": root.rows, "first_row": first}
         own |= {"scales": Reference.row(root.scales, first)}
+    if plan.rest and len(plan.parts) == len(block.sums) == 1:
+        # PROCESS finds the factors of the others there.
+        own |= {"table": block.sums[0].vertices}
     if block.cut:
         assert plan.digits
         size = block.distance * ROW_BYTES
@@ -444,7 +461,9 @@ def list_needed(p: Program, plan: LayerPlan, ring: Exchange) -> None:
 def scatter(p: Program, plan: LayerPlan, block: Block, ring: Exchange, part: Part) -> None:
     """Add SCATTER of a part."""
     offsets = Reference.row(ring.departures, (part.first_row - ring.shared.first_source) * ring.tiles)
-    own = {"first_vertex": part.first_row, "more": part is not plan.parts[-1], "combined": plan.combined or 0}
+    last = part is plan.parts[-1]
+    own = {"first_vertex": part.first_row, "more": not last, "combined": plan.combined or 0}
+    own |= {"beside": last and plan.beside}
     p.command(Opcode.SCATTER, plan.number, ring, part, block.layer, offsets=offsets, **own)
 
 

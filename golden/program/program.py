@@ -8,7 +8,7 @@ advance. Every image is written here: header, region table, command list, data, 
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Self, TypeAlias
+from typing import NamedTuple, Self, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ import numpy.typing as npt
 from contracts import COMMANDS, HEADER, LINE_BYTES, MAGIC, REGION, VALUE_BITS, VERSION, Layout, Opcode, RegionKind
 from contracts.errors import InputError
 from contracts.scale import Scales
+from contracts.weights import WeightRoom
 from golden.graph import IntArray
 from golden.image_format import Command, Image, Region, Section, row_bytes, scale_words
 from golden.model.layer import Int16Array
@@ -114,6 +115,13 @@ class Program:
         other = type(self)(self.room)
         other.spare, other._sections = self.spare, self._sections.copy()
         return other
+
+    def keep_weights(self, room: WeightRoom) -> None:
+        """Give each matrix a place of its own in the weight memories, if there is room for all of them."""
+        loads = [fields for opcode, fields in self._steps if opcode == Opcode.LOAD_WEIGHTS]
+        sizes = [(cast("int", fields["f_in"]), cast("int", fields["f_out"])) for fields in loads]
+        for fields, page in zip(loads, room.pages(sizes), strict=True):
+            fields["page"] = page
 
     def reserve(self, kind: RegionKind, layer: int, size: int, rows: int, elements: int, distance: int) -> Section:
         """Add a section of `size` bytes that are 0."""

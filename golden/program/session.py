@@ -7,10 +7,10 @@ host.
 
 import zlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-from contracts import COMMANDS, HEADER, LINE_BYTES, REGION, RegionKind
+from contracts import COMMANDS, HEADER, LINE_BYTES, REGION, Opcode, RegionKind
 from contracts.errors import InputError
 from golden.image_format import Command, Image, Region
 from golden.program.program import packed
@@ -77,7 +77,8 @@ def session(images: Sequence[Image]) -> Session:
         fronts.append(_begin(image) + lines)
     room = max(fronts)
     arranged = [
-        _arranged(image, found, shared, written, room) for image, found, written in zip(images, named, own, strict=True)
+        _arranged(image, found, shared, written, room, behind=number > 0)
+        for number, (image, found, written) in enumerate(zip(images, named, own, strict=True))
     ]
     behind = sum(images[0].regions[named[0][name]].lines for name in shared)
     return Session(arranged, [lines * LINE_BYTES for lines in fronts], behind * LINE_BYTES)
@@ -111,6 +112,18 @@ def resident(image: Image, room: int) -> Image:
     return _arranged(image, named, shared, written, room)
 
 
+def _with_weights_there(commands: Sequence[Command], shared: Collection[Region]) -> list[Command]:
+    """Return the commands of an image behind one with the same weights: what has a place of its own is not loaded."""
+    loads = [command for command in commands if command.opcode == Opcode.LOAD_WEIGHTS]
+    apart = len({command.fields.get("page", 0) for command in loads}) == len(loads)
+    if not apart or any(command.references["weights"][0] not in shared for command in loads):
+        return list(commands)
+    return [
+        replace(command, fields={**command.fields, "resident": 1}) if command in loads else command
+        for command in commands
+    ]
+
+
 def _named(image: Image) -> dict[_Name, int]:
     """Return the place of every region in the region table."""
     seen: Counter[tuple[RegionKind, int]] = Counter()
@@ -139,8 +152,19 @@ def _begin(image: Image) -> int:
     return image.header["command_list"] + image.header["commands"]
 
 
-def _arranged(image: Image, named: dict[_Name, int], shared: Sequence[_Name], written: set[_Name], room: int) -> Image:
-    """Return an image with its own regions in the first `room` lines, then the shared ones, then working space."""
+def _arranged(
+    image: Image,
+    named: dict[_Name, int],
+    shared: Sequence[_Name],
+    written: set[_Name],
+    room: int,
+    *,
+    behind: bool = False,
+) -> Image:
+    """Return an image with its own regions in the first `room` lines, then the shared ones, then working space.
+
+    `behind`: it is not the first of its session.
+    """
     own = [name for name in named if name in written and name not in shared]
     rest = [name for name in named if name not in written]
     lines, line = dict[int, int](), _begin(image)
@@ -151,7 +175,10 @@ def _arranged(image: Image, named: dict[_Name, int], shared: Sequence[_Name], wr
             line += image.regions[named[name]].lines
     regions = tuple(replace(region, line=lines[number]) for number, region in enumerate(image.regions))
     moved = dict(zip(image.regions, regions, strict=True))
-    commands = tuple(_moved(command, moved) for command in image.commands)
+    given: Sequence[Command] = image.commands
+    if behind:
+        given = _with_weights_there(given, {image.regions[named[name]] for name in shared})
+    commands = tuple(_moved(command, moved) for command in given)
     data = bytearray(line * LINE_BYTES)
     for old, new in moved.items():
         data[new.address : new.address + new.lines * LINE_BYTES] = _contents(image, old)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from amaranth.hdl import Cover, Module, Mux, Signal, unsigned
+from amaranth.hdl import Cat, Cover, Module, Mux, Signal, unsigned
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import bits_for, exact_log2
@@ -19,7 +19,7 @@ from contracts import (
     Error,
     Opcode,
 )
-from contracts.weights import GRANULE
+from contracts.weights import GRANULE, WEIGHT_PAGES, page_bits
 from hw.command.checks import Check, refuse
 from hw.command.front_end import CommandFrontEnd
 from hw.community.feature_reader import FeatureSettings
@@ -35,7 +35,7 @@ from hw.pe.formats import Mode
 __all__ = ["Controller"]
 
 #: Cycle in which each command is accepted or refused.
-_DECIDED = dict.fromkeys((Opcode.LOAD_WEIGHTS, Opcode.COMBINE, Opcode.LOCATE, Opcode.PROCESS), 2)
+_DECIDED = {Opcode.LOAD_WEIGHTS: 3, Opcode.COMBINE: 2, Opcode.LOCATE: 2, Opcode.PROCESS: 2}
 #: Which address adder each operand uses.
 _SLOTS = {
     Opcode.LOAD_WEIGHTS: ("weights", "biases"),
@@ -90,6 +90,8 @@ class Controller(wiring.Component):
     errors : streams of `ErrorReport`, always ready
     forget : In(1)
         The memory may have changed: the records of the last location are of no use.
+    exchanging : In(1)
+        Combined rows go round the ring beside PROCESS; COMBINE waits until they have.
     locate : stream of LOCATE commands, located : stream of `ErrorReport`
         To the locator, addresses counted from 0, and from it.
     records_whole : In(1), replay : Out(1)
@@ -100,6 +102,10 @@ class Controller(wiring.Component):
         For the node table.
     load : stream of `RangeRequest`, loaded : In(1)
         Weights, then biases to read; a row of weights, or a bias, has been written.
+    skip_weights : Out(1)
+        Pulse: `load` has biases alone.
+    first_weight : Out
+        Row of the weight memories in which the weights begin, a multiple of a power of two not below their number.
     weights_there : Out(1)
         All of them have been.
     start, open, finish : Out
@@ -134,6 +140,8 @@ class Controller(wiring.Component):
         self, config: CommunityConfig, nodes: int, address_width: int, error_sources: int, *, row_memory: bool = False
     ) -> None:
         self.config, self.nodes, self.address_width, self.row_memory = config, nodes, address_width, row_memory
+        # Pages of the weight memories: those with whole weights, and those that the command's lie in.
+        self._whole, self._covered = Signal(WEIGHT_PAGES), Signal(WEIGHT_PAGES)
         self._front = CommandFrontEnd(_DECIDED, address_width, 1, slots=_SLOTS)
         range_ = RangeRequest(address_width)
         super().__init__(
@@ -145,6 +153,7 @@ class Controller(wiring.Component):
                 "layer": Out(8),
                 "errors": In(stream.Signature(ErrorReport, always_ready=True)).array(error_sources),
                 "forget": In(1),
+                "exchanging": In(1),
                 "records_whole": In(1),
                 "replay": Out(1),
                 "locate": Out(stream.Signature(struct(COMMANDS[Opcode.LOCATE]))),
@@ -157,6 +166,8 @@ class Controller(wiring.Component):
                 "table_words": Out(32).array(len(ARRAYS)),
                 "load": Out(stream.Signature(range_)),
                 "loaded": In(1),
+                "skip_weights": Out(1),
+                "first_weight": Out(range(config.weight_rows)),
                 "weights_there": Out(1),
                 "start": Out(1),
                 "open": Out(1),
@@ -204,7 +215,8 @@ class Controller(wiring.Component):
         self._set_up(m, sizes)
         # Chunks of rows of digits are counted otherwise than those of weights.
         counts = (front.opcode == Opcode.LOAD_WEIGHTS) | self._adds_digits()
-        m.d.comb += front.hold.eq(counts & loader.busy)
+        # Rows that are still sent stay as they are.
+        m.d.comb += front.hold.eq((counts & loader.busy) | ((front.opcode == Opcode.COMBINE) & self.exchanging))
 
         quiet, still = Signal(range(_QUIET + 1)), Signal()
         m.d.sync += [quiet.eq(Mux(still, quiet + (quiet != _QUIET), 0)), self.start.eq(0), self.finish.eq(0)]
@@ -302,6 +314,7 @@ class Controller(wiring.Component):
         loads = front.opcode == Opcode.LOAD_WEIGHTS
         with m.If(front.refused & loads):
             m.d.sync += sizes.valid.eq(0)
+        self._keep_pages(m, loader)
         adds, padded = Signal(), (granules << exact_log2(GRANULE // multipliers)) - 1
         with m.If(front.start):
             m.d.sync += adds.eq(self._adds_digits())
@@ -315,6 +328,8 @@ class Controller(wiring.Component):
                 granules.eq(((load.f_out - 1) >> exact_log2(GRANULE)) + 1),
                 loader.addresses[0].eq(front.words(Opcode.LOAD_WEIGHTS, "weights")),
                 loader.addresses[1].eq(front.words(Opcode.LOAD_WEIGHTS, "biases")),
+                loader.resident.eq(load.resident),
+                self.first_weight.eq(self._row_of_page(load.page)),
             ]
         m.d.comb += [
             row_words.eq(granules * _WORDS_OF_GRANULE),
@@ -329,9 +344,26 @@ class Controller(wiring.Component):
             loader.row_words.eq(row_words),
             loader.biases_wanted.eq(sizes.f_out),
             loader.loaded.eq(self.loaded),
+            self.skip_weights.eq(loader.start & loader.resident),
             self.weights_there.eq(~loader.busy),
         ]
         return sizes
+
+    def _row_of_page(self, page: Any) -> Any:
+        """Return the first row of a page of the weight memories."""
+        return page << page_bits(self.config.weight_rows)
+
+    def _keep_pages(self, m: Module, loader: LoadSequencer) -> None:
+        """Keep account of the pages whose weights are whole: none of those that a load writes, until it has ended."""
+        load = self._front.view(Opcode.LOAD_WEIGHTS)
+        loading, page = Signal(), Signal.like(load.page)
+        m.d.sync += loading.eq(loader.busy)
+        with m.If(loader.start):
+            m.d.sync += page.eq(load.page)
+            with m.If(~loader.resident):
+                m.d.sync += self._whole.eq(self._whole & ~self._covered)
+        with m.Elif(loading & ~loader.busy & (loader.report.code == Error.NONE)):
+            m.d.sync += self._whole.eq(self._whole | (1 << page))
 
     def _adds_digits(self) -> Any:
         """Return whether the command under way adds up rows of digits."""
@@ -375,6 +407,15 @@ class Controller(wiring.Component):
         m.d.sync += last_chunk.eq((load.f_out - 1) >> exact_log2(config.pe.lanes))
         self._shift(m, last_chunk, chunk_shift)
         most = config.weight_rows >> chunk_shift
+        # Pages that the weights lie in: those whose number differs from the first one's in bits below the size's.
+        last = Signal(range(2 * config.weight_rows))
+        m.d.sync += last.eq((load.f_in << chunk_shift) - 1)
+        last_page = last >> page_bits(config.weight_rows)
+        inner = Cat((last_page >> bit) != 0 for bit in range(len(load.page)))
+        pages = range(WEIGHT_PAGES)
+        m.d.sync += self._covered.eq(Cat(((load.page ^ n) & ~inner)[: len(load.page)] == 0 for n in pages))
+        missing = load.resident & ~self._whole.bit_select(load.page, 1)
+        beyond = (self._row_of_page(load.page) | last) >= config.weight_rows
         weight = process.neighbour_weight
         granules = ((sizes.f_out - 1) >> exact_log2(GRANULE)) + 1
         wrong_columns = process.first_granule + granules > process.row_granules
@@ -399,6 +440,7 @@ class Controller(wiring.Component):
                 Opcode.LOAD_WEIGHTS: (
                     Check((load.f_out == 0) | (load.f_out > config.max_out), load.f_out),
                     Check((load.f_in == 0) | (load.f_in > most) | (load.f_in > _MAX_IN), load.f_in),
+                    Check(((load.page & inner) != 0) | beyond | missing, load.page),
                 ),
                 Opcode.COMBINE: (
                     *loaded(combine, ~adds),
@@ -406,6 +448,10 @@ class Controller(wiring.Component):
                     Check(digits & (sizes.f_in > DIGIT_FEATURES), sizes.f_in),
                     Check(wrong_kind, combine.kind),
                     Check(combine.vertices > self.nodes, combine.vertices),
+                    Check(
+                        (combine.table != 0) & ((combine.table < combine.vertices) | (combine.table > self.nodes)),
+                        combine.table,
+                    ),
                 ),
                 Opcode.LOCATE: (Check(location.locating, Opcode.LOCATE),),
                 Opcode.PROCESS: (
@@ -484,8 +530,9 @@ class Controller(wiring.Component):
                         Opcode.COMBINE,
                         lengths,
                         ("feature_offsets", Mux(combine.sparse, combine.vertices + 1, 0)),
-                        ("scales", combine.vertices),
-                        ("scales", 0),
+                        # What follows them is read for PROCESS, as s_dst too: mostly it is the same.
+                        ("scales", Mux(combine.table == 0, combine.vertices, combine.table)),
+                        ("scales", combine.table),
                     )
                 with m.Case(Opcode.PROCESS):
                     m.d.sync += self._of_process(process)

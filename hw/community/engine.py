@@ -16,6 +16,7 @@ from hw.community.config import CommunityChipletConfig
 from hw.community.controller import Controller
 from hw.community.feature_reader import FeatureReader
 from hw.community.formats import extended
+from hw.community.halo_gate import HaloGate
 from hw.community.hub_unit import HubUnit
 from hw.community.location_counters import LOCATION_COUNTERS, LocationCounters
 from hw.community.node_table import NodeTable
@@ -207,6 +208,7 @@ class CommunityEngine(wiring.Component):
             self.layer.eq(controller.layer),
             controller.base.eq(self.base),
             controller.forget.eq(self.starts),
+            controller.exchanging.eq(self.exchanging),
             dispatcher.start.eq(self._begins(blocks)),
             dispatcher.hops.eq(self.config.hops),
             dispatcher.replay.eq(controller.replay),
@@ -266,18 +268,24 @@ class CommunityEngine(wiring.Component):
         m.d.comb += [
             parameters.settings.eq(controller.combination),
             parameters.row_beats.eq(controller.row_beats),
+            parameters.skip.eq(controller.skip_weights),
             controller.loaded.eq(parameters.loaded),
         ]
         for weights, sharers in zip(blocks.weights, self._sharers(), strict=True):
             m.d.comb += [
                 weights.write.valid.eq(parameters.weight_write.valid),
                 weights.write.payload.eq(parameters.weight_write.payload),
+                # The first row of a matrix is a multiple of its size, so that nothing carries.
+                weights.write.payload.address.eq(parameters.weight_write.payload.address | controller.first_weight),
             ]
             for side, n in enumerate(sharers):
                 combiner = blocks.combiners[n]
                 m.d.comb += [
                     combiner.settings.eq(controller.combination),
-                    weights.addresses[side].eq(combiner.weight_addresses),
+                    *(
+                        mine.eq(wanted | controller.first_weight)
+                        for mine, wanted in zip(weights.addresses[side], combiner.weight_addresses, strict=True)
+                    ),
                     combiner.weights.eq(weights.rows[side]),
                 ]
         for finisher in blocks.finishers:
@@ -385,7 +393,7 @@ class CommunityEngine(wiring.Component):
             connect(m, requests.o[n], unit.i)
             connect(m, partials.o[n], unit.partial)
             connect(m, unit.row, rows.i[n])
-            connect(m, unit.wanted, blocks.vertices.wanted[n])
+            self._want(m, blocks, n)
             m.d.comb += [
                 unit.start.eq(controller.start),
                 unit.replay.eq(again),
@@ -397,6 +405,21 @@ class CommunityEngine(wiring.Component):
         for n, bus in enumerate(rows.o):
             ends = pes[n::buses]
             route(m, bus, bus.payload.pe >> exact_log2(buses), [pe.hub_rows for pe in ends])
+
+    def _want(self, m: Module, blocks: _Blocks, number: int) -> None:
+        """Have the hubs of a unit combined; on a ring those of other chiplets once their rows have come."""
+        controller, wanted = blocks.controller, blocks.units[number].wanted
+        if not self.config.partials:
+            connect(m, wanted, blocks.vertices.wanted[number])
+            return
+        m.submodules[f"halo_gate_{number}"] = gate = HaloGate(self.config.community.vid_bits, self.config.hubs)
+        m.d.comb += [
+            gate.exchanging.eq(self.exchanging),
+            gate.first.eq(controller.first),
+            gate.vertices.eq(self._summed(blocks)),
+        ]
+        connect(m, wanted, gate.i)
+        connect(m, gate.o, blocks.vertices.wanted[number])
 
     def _prefetch_hubs(self, m: Module, blocks: _Blocks) -> None:
         """Have hubs combined before their records are there.

@@ -30,8 +30,10 @@ class LoadSequencer(wiring.Component):
         Addresses of weights and biases, in words.
     rows, row_words, biases_wanted : In
         Rows of weights, 1 to 65,536, words of a row, and biases, at least 1. Constant while busy, like the addresses.
+    resident : In(1)
+        With `start`: the weights are there already.
     load : stream of `RangeRequest`
-        Ranges to read: weights, then biases.
+        Ranges to read: weights, unless they are resident, then biases.
     loaded : In(1)
         A row of weights, or a bias, has been written.
     error : stream of `ErrorReport`, always ready
@@ -50,6 +52,7 @@ class LoadSequencer(wiring.Component):
         super().__init__(
             {
                 "start": In(1),
+                "resident": In(1),
                 "addresses": In(data.ArrayLayout(range_["address"].shape, 2)),
                 "rows": In(_ROW_BITS),
                 "row_words": In(16),
@@ -82,5 +85,10 @@ class LoadSequencer(wiring.Component):
         with m.If(working & self.error.valid & (self.report.code == Error.NONE)):
             m.d.sync += self.report.eq(self.error.payload)
         with m.If(self.start):
-            m.d.sync += [working.eq(1), asked.eq(0), count.eq(0), self.report.eq(0)]
+            m.d.sync += [
+                working.eq(1),
+                asked.eq(self.resident),
+                count.eq(Mux(self.resident, self.rows, 0)),
+                self.report.eq(0),
+            ]
         return m

@@ -16,8 +16,8 @@ __all__ = ["ARRAYS", "Lookup", "NodeTable"]
 #: Arrays of the table: first entry of a vertex's features, s_src, s_dst.
 ARRAYS = ("offsets", "source", "destination")
 _WORD = 32
-#: Bursts under way, enough for a latency of 64 cycles. All of the table's would keep weights waiting behind them.
-_BURSTS = 4
+#: Bursts under way, enough for a latency of 128 cycles. All of the table's would keep weights waiting behind them.
+_BURSTS = 8
 
 #: Entry of a vertex.
 Lookup = data.StructLayout({"offset": _WORD, "source": struct(SCALE), "destination": struct(SCALE)})

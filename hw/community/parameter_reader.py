@@ -20,7 +20,7 @@ _WORD_BITS = 32
 
 
 class ParameterReader(wiring.Component):
-    """Takes ranges in pairs: rows of weights, in whole beats, then biases, in words.
+    """Takes ranges in pairs: rows of weights, in whole beats, then biases, in words; or biases alone.
 
     Parameters
     ----------
@@ -35,6 +35,8 @@ class ParameterReader(wiring.Component):
         ``config.settings``, of which the chunks are used.
     row_beats : In(8)
         Beats of a row of weights.
+    skip : In(1)
+        Pulse, before a range and while none is read: the next one is biases.
     i : stream of `RangeRequest`
     weight_write : stream of ``config.weight_write``, always ready
     bias_write : stream of ``config.bias_write``, always ready
@@ -51,6 +53,7 @@ class ParameterReader(wiring.Component):
             {
                 "settings": In(config.settings),
                 "row_beats": In(8),
+                "skip": In(1),
                 "i": In(stream.Signature(RangeRequest(address_width))),
                 "weight_write": Out(stream.Signature(config.weight_write, always_ready=True)),
                 "bias_write": Out(stream.Signature(config.bias_write, always_ready=True)),
@@ -95,6 +98,8 @@ class ParameterReader(wiring.Component):
         ]
         with m.If(reader.o.valid & reader.o.ready & reader.o.payload.last):
             m.d.sync += biases.eq(~biases)
+        with m.If(self.skip):
+            m.d.sync += biases.eq(1)
         with m.If(loader.i.valid & loader.i.ready):
             m.d.sync += beat.eq(Cat(beat + 1) & ~row_end.replicate(len(beat)))
         with m.If(writes):

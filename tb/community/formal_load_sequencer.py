@@ -21,7 +21,7 @@ class LoadSpec(Elaboratable):
         """Compare what the sequencer asks and says with the model."""
         m = Module()
         m.submodules.dut = dut = LoadSequencer(ADDRESS_WIDTH)
-        settings = (dut.addresses.as_value(), dut.rows, dut.biases_wanted)
+        settings = (dut.addresses.as_value(), dut.rows, dut.biases_wanted, dut.resident)
         # Any product would take the solver too long; the bench has them.
         m.d.comb += dut.row_words.eq(ROW_WORDS)
         for port in (dut.start, dut.loaded, dut.load.ready, dut.error.valid, dut.error.payload.as_value(), *settings):
@@ -34,7 +34,7 @@ class LoadSpec(Elaboratable):
         all_ = Signal(17)
         owed = Signal(17)  # of what has been asked for
         m.d.comb += [
-            all_.eq(dut.rows + dut.biases_wanted),
+            all_.eq(Mux(dut.resident, 0, dut.rows) + dut.biases_wanted),
             Assume((dut.rows != 0) & (dut.rows <= 1 << 16)),
             Assume(dut.biases_wanted != 0),
             Assume(~(dut.start & busy)),
@@ -49,7 +49,7 @@ class LoadSpec(Elaboratable):
 
         done = busy & (left == 0)
         with m.If(dut.start):
-            m.d.sync += [busy.eq(1), asked.eq(0), left.eq(all_)]
+            m.d.sync += [busy.eq(1), asked.eq(dut.resident), left.eq(all_)]
         with m.Elif(done):
             m.d.sync += busy.eq(0)
         with m.If(dut.loaded):
@@ -70,7 +70,8 @@ class LoadSpec(Elaboratable):
             m.d.comb += [
                 # What makes it hold for ever.
                 Assert(dut.asked == asked),
-                Assert(dut.count == all_ - left),
+                Assert(~dut.resident | (asked != 0)),
+                Assert(dut.count == Mux(dut.resident, dut.rows, 0) + all_ - left),
                 Assert(left <= all_),
                 Assert(left >= Mux(asked == 2, 0, Mux(asked == 1, dut.biases_wanted, all_))),
             ]
@@ -85,6 +86,7 @@ class LoadSpec(Elaboratable):
             Cover(done & (dut.rows == 3) & (dut.biases_wanted == 2)),
             Cover(done & (first.code != Error.NONE) & (first.code != dut.error.payload.code) & dut.error.valid),
             Cover(dut.load.valid & ~dut.load.ready & (asked == 1)),
+            Cover(done & dut.resident & (dut.biases_wanted == 2)),
         ]
         return m
 

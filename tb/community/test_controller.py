@@ -7,6 +7,7 @@ import cocotb
 import pytest
 
 from contracts import COMMANDS, DIGIT_FEATURES, Activation, Combination, Error, Opcode
+from contracts.weights import WEIGHT_PAGES, page_bits
 from hw.community import factories
 from hw.community.controller import Controller
 from hw.community.feature_reader import FeatureSettings
@@ -37,7 +38,7 @@ CALM = {
 #: What is looked at in every cycle, 0 unless something is said of it.
 WATCHED = (
     "command__ready", "executed__valid", "locate__valid", "replay", "located__ready", "load__valid",
-    "weights_there", "start", "table_start", "open", "finish", "discard", "opcode", "layer",
+    "weights_there", "skip_weights", "start", "table_start", "open", "finish", "discard", "opcode", "layer",
 )  # fmt: skip
 #: What a PE combines.
 SPARSE, DENSE, _, DIGITS = range(4)
@@ -96,6 +97,9 @@ class World:
         self.locating = self.answered = self.kept = False
         #: Whether the last weights were not refused.
         self.weights = False
+        # Pages of the weight memories with whole weights, and the page that is loaded.
+        self.whole: set[int] = set()
+        self.page = 0
         self.found: Fields = {}
         self.quiet = 0
         self.loading: Generator[Fields, dict[str, int]] | None = None
@@ -110,7 +114,7 @@ class World:
             self._put(f"{port}__ready", 0)
         for port, level in CALM.items():
             self._put(port, level)
-        for port in ("loaded", "forget", "records_whole"):
+        for port in ("loaded", "forget", "records_whole", "exchanging"):
             self._put(port, 0)
         self._put("base", self.rng.randrange(self.lines // 2))
 
@@ -211,10 +215,12 @@ class World:
                 self.load_says = self.loading.send(self.inputs)
             except StopIteration:
                 self.loading, self.load_says = None, {"weights_there": 1}
+                if not self.unloaded["code"]:
+                    self.whole.add(self.page)
 
     def _load(self, *requests: tuple[int, int, int]) -> Generator[Fields, dict[str, int]]:
         """Ask for one thing right behind the other, and see all of it written; first comes the cycle of the start."""
-        yield {}
+        yield {} if len(requests) > 1 else {"skip_weights": 1}
         left = sum(count for *_, count in requests)
         waiting = list(requests)
         while waiting or left:
@@ -266,9 +272,13 @@ class World:
             # Lines that the memory port reaches.
             lines = self.lines - self.inputs["base"]
             fields |= {f.name: self.rng.randrange(lines) for f in COMMANDS[Opcode(opcode)].fields if f.line}
+        # What most tests do not ask for.
+        fields |= {name: 0 for name in ("page", "resident", "table") if name in fields}
         fields |= operands | {"opcode": opcode}
         self._put("command__payload", codec(layout).pack(fields))
         self._put("command__valid", 1)
+        # Rows may still go round a ring; COMBINE waits.
+        self._put("exchanging", int(self.trouble > 0 and self.chance(0.2)))
         await self.step(command__ready=1)
         self._put("command__valid", 0)
         self._put("command__payload", self.rng.getrandbits(512))
@@ -283,6 +293,7 @@ class World:
             Opcode.PROCESS: self._process,
         }.get(Opcode(opcode) if opcode in set(Opcode) else Opcode.COPY, self._unknown)
         await carry_out(fields)
+        self._put("exchanging", 0)
         taken = 0
         while not taken:
             taken = self.inputs["executed__ready"]
@@ -321,8 +332,9 @@ class World:
             await self._go(**says)
 
     async def _refused(self, opcode: Opcode, bad: list[int]) -> bool:
-        """Decide in the second cycle: whether an operand is bad, of several the first, or then an address."""
-        await self._go()
+        """Decide in the second or third cycle: whether an operand is bad, of several the first, or then an address."""
+        for _ in range(1 + (opcode == Opcode.LOAD_WEIGHTS)):
+            await self._go()
         fields = self.fields
         used = {field.name for field in COMMANDS[opcode].fields if field.line} - self._unused(opcode, fields)
         inside = {
@@ -361,6 +373,10 @@ class World:
         spacing = next(1 << n for n in range(20) if 1 << n >= chunks)
         bad = [] if 1 <= f_out <= config.max_out else [f_out]
         bad += [] if 1 <= f_in <= min(config.weight_rows // spacing, 1 << 16) else [f_in]
+        bits, page, last = page_bits(config.weight_rows), fields["page"], f_in * spacing - 1
+        inner = (1 << (last >> bits).bit_length()) - 1
+        away = page & inner or (page << bits | last) >= config.weight_rows
+        bad += [page] if away or (fields["resident"] and page not in self.whole) else []
         if await self._refused(Opcode.LOAD_WEIGHTS, bad):
             return
         await self._go_until_loaded()
@@ -374,11 +390,16 @@ class World:
         }
         self.of_load = {
             "row_beats": (0xFF, granules * 256 // config.data_width),
+            "first_weight": (-1, page << bits),
             "settings": masked(config.settings, f_out=f_out, last_chunk=chunks - 1),
             "combination": masked(config.pe.settings, **self.of_weights),
         }
         rows = (self.words(fields["weights"]), f_in * granules * 8, f_in)
-        self.loading = self._load(rows, (self.words(fields["biases"]), f_out, f_out))
+        asked = [rows, (self.words(fields["biases"]), f_out, f_out)][fields["resident"] :]
+        self.page = page
+        if not fields["resident"]:
+            self.whole -= {n for n in range(WEIGHT_PAGES) if (n ^ page) & ~inner == 0}
+        self.loading = self._load(*asked)
         self.load_says, self.load_starts, self.unloaded = next(self.loading), True, NOTHING
         await self._go()
         if not self.locating:
@@ -418,7 +439,9 @@ class World:
         if kind == Combination.DIGITS and self.f_in > DIGIT_FEATURES:
             bad.append(self.f_in)
         bad += [kind] * bool(kind > Combination.SUM or (kind == Combination.SUM and fields["sparse"]))
-        return bad + [fields["vertices"]] * (fields["vertices"] > self.design.nodes)
+        bad += [fields["vertices"]] * (fields["vertices"] > self.design.nodes)
+        fits = fields["vertices"] <= fields["table"] <= self.design.nodes
+        return bad + [fields["table"]] * (fields["table"] != 0 and not fits)
 
     def bad_process(self, fields: Fields) -> list[int]:
         """Return the operands of PROCESS that are bad."""
@@ -455,6 +478,9 @@ class World:
     async def _combine(self, fields: Fields) -> None:
         if await self._refused(Opcode.COMBINE, self.bad_combine(fields)):
             return
+        while self.inputs["exchanging"]:
+            await self._go()
+            self._put("exchanging", int(self.chance(0.7)))
         if fields["kind"] == Combination.SUM:
             await self._go_until_loaded()
         else:
@@ -481,7 +507,11 @@ class World:
             "first_result": (-1, 0),
             "read_inside": (1, 0),
             "write_inside": (1, 0),
-            **self._table((fields["feature_offsets"], (vertices + 1) * sparse), (fields["scales"], vertices), (0, 0)),
+            **self._table(
+                (fields["feature_offsets"], (vertices + 1) * sparse),
+                (fields["scales"], fields["table"] or vertices),
+                (fields["scales"], fields["table"]),
+            ),
         }
         await self._work(True, {"first": (-1, first), "vertices": (-1, vertices), **fixed})
         if self.report["code"] or self.unloaded["code"]:
@@ -591,7 +621,13 @@ class World:
         f_out = self.rng.choice((1, self.config.max_out, self.rng.randint(1, self.config.max_out)))
         spacing = next(1 << n for n in range(20) if (1 << n) * self.config.lanes >= f_out)
         limit = min(self.config.weight_rows // spacing, 1 << 16)
-        return {"f_in": self.rng.randint(1, min(most, limit)), "f_out": f_out}
+        f_in, bits = self.rng.randint(1, min(most, limit)), page_bits(self.config.weight_rows)
+        # Any page in which they fit.
+        inner = (1 << (f_in * spacing - 1 >> bits).bit_length()) - 1
+        pages = [n for n in range(WEIGHT_PAGES) if not n & inner and n << bits < self.config.weight_rows]
+        page = self.rng.choice(pages) if self.chance(0.7) else 0
+        resident = int(page in self.whole and self.chance(0.5))
+        return {"f_in": f_in, "f_out": f_out, "page": page, "resident": resident}
 
     def some_vertices(self) -> int:
         """Return a number of vertices that fits."""
@@ -600,6 +636,7 @@ class World:
     def fitting_combine(self) -> Fields:
         """Return the operands of COMBINE that must be those of the load."""
         rows = {"f_in": self.f_in, "f_out": self.f_out, "vertices": self.some_vertices()}
+        rows["table"] = self.rng.choice((0, self.rng.randint(rows["vertices"], self.design.nodes)))
         kind = self.rng.choice(list(Combination))
         distance = self.rng.choice((0, self.rng.randrange(1, 0x2000)))
         if kind == Combination.SUM:
@@ -848,7 +885,8 @@ async def addresses_beyond_the_port_are_refused(dut: Any) -> None:
         assert await world.command(Opcode.LOAD_WEIGHTS, **sizes) == NOTHING
         for field in COMMANDS[Opcode.COMBINE].fields:
             if field.line:
-                await world.command(Opcode.COMBINE, **sizes, vertices=nodes, kind=0, **{field.name: beyond})
+                rows = {name: sizes[name] for name in ("f_in", "f_out")}
+                await world.command(Opcode.COMBINE, **rows, vertices=nodes, kind=0, **{field.name: beyond})
         for name in LINES:
             await world.command(Opcode.LOCATE, **world.some_location() | {name: beyond})
         for field in COMMANDS[Opcode.PROCESS].fields:
