@@ -24,8 +24,8 @@ $(STAMP): pyproject.toml scripts/check_system.sh
 shell: $(STAMP) ## a shell in which the program is called atoll; leave it with exit
 	@PATH="$$PWD/$(BIN):$$PATH" $${SHELL:-bash} -i
 
-run: $(STAMP) ## digits through the accelerator in RTL, compared with the golden model
-	@$(BIN)/atoll run digits
+run: $(STAMP) ## digits through a ring of community chiplets in RTL, compared with the golden model
+	@$(BIN)/atoll run digits --config community --chiplets 4 --placement communities
 
 report: $(STAMP) ## digits with layers that end on the neural chips and mini-batches; see atoll-out/report.html
 	@$(BIN)/atoll run digits --activation tanh --batch 32
