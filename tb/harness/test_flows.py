@@ -72,6 +72,7 @@ def test_blocks_are_found_by_name_area_and_all() -> None:
     assert [block.name for block in find("stream")] == [
         "stream.queue",
         "stream.slice",
+        "stream.crossing",
         "stream.arbiter",
         "stream.crossbar",
     ]
