@@ -119,7 +119,7 @@ def _with_weights_there(commands: Sequence[Command], shared: Collection[Region])
     if not apart or any(command.references["weights"][0] not in shared for command in loads):
         return list(commands)
     return [
-        replace(command, fields={**command.fields, "resident": 1}) if command in loads else command
+        replace(command, fields={**command.fields, "resident": 1}) if command.opcode == Opcode.LOAD_WEIGHTS else command
         for command in commands
     ]
 

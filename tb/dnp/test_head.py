@@ -77,6 +77,18 @@ def same(found: Network, model: NetworkModel) -> None:
 # On the golden machine ------------------------------------------------------------------------------------------------
 
 
+def follows_the_rule(random: np.random.Generator, head: Head, rows: list[int]) -> None:
+    """Let a head learn so many rows again and again, then score: all words are those of the model."""
+    machine, model = head.machine(), head.model()
+    for count in rows:
+        values, targets = random_rows(random, head, count)
+        outputs = head.run(machine, Task.LEARN, np.hstack([values, targets]))
+        np.testing.assert_array_equal(outputs, learned(head, model, values, targets))
+    same(head.read(head.run(machine, Task.READ, ASKED)), model)
+    values, _ = random_rows(random, head, max(rows))
+    np.testing.assert_array_equal(head.run(machine, Task.SCORE, values), scored(head, model, values))
+
+
 @settings(max_examples=10, deadline=None)
 @given(
     features=st.integers(1, 6),
@@ -90,14 +102,7 @@ def test_programs_do_what_the_rule_says(
 ) -> None:
     random = np.random.default_rng(seed)
     head = random_head(random, features, classes, momentum)
-    machine, model = head.machine(), head.model()
-    for count in rows:
-        values, targets = random_rows(random, head, count)
-        outputs = head.run(machine, Task.LEARN, np.hstack([values, targets]))
-        np.testing.assert_array_equal(outputs, learned(head, model, values, targets))
-    same(head.read(head.run(machine, Task.READ, ASKED)), model)
-    values, _ = random_rows(random, head, max(rows))
-    np.testing.assert_array_equal(head.run(machine, Task.SCORE, values), scored(head, model, values))
+    follows_the_rule(random, head, rows)
 
 
 @settings(max_examples=4, deadline=None)
@@ -111,14 +116,7 @@ def test_hidden_layers_do_what_the_rule_says(sizes: list[int], rows: list[int], 
     random = np.random.default_rng(seed)
     config = ProcessorConfig(wm_depth=256, xm_depth=96, p_depth=1024, table_bits=5)
     head = random_deep_head(random, tuple(sizes), momentum, config)
-    machine, model = head.machine(), head.model()
-    for count in rows:
-        values, targets = random_rows(random, head, count)
-        outputs = head.run(machine, Task.LEARN, np.hstack([values, targets]))
-        np.testing.assert_array_equal(outputs, learned(head, model, values, targets))
-    same(head.read(head.run(machine, Task.READ, ASKED)), model)
-    values, _ = random_rows(random, head, max(rows))
-    np.testing.assert_array_equal(head.run(machine, Task.SCORE, values), scored(head, model, values))
+    follows_the_rule(random, head, rows)
 
 
 def test_hidden_layers_learn_what_one_layer_cannot() -> None:
