@@ -79,6 +79,17 @@ class Grid:
         """Number of processors."""
         return self.rows * self.columns
 
+    @property
+    def chip_side(self) -> int:
+        """Processors along a side of a chip: 2, or 1 where there is a single one."""
+        return 1 if self.processors == 1 else 2
+
+    def place(self, processor: int) -> tuple[int, int]:
+        """Chip of a processor, and its number there; both row by row."""
+        side = self.chip_side
+        row, column = divmod(processor, self.columns)
+        return row // side * (self.columns // side) + column // side, row % side * side + column % side
+
     def edge(self, side: int, place: int) -> tuple[int, int]:
         """Processor and port of an edge port."""
         if side in (NORTH, SOUTH):

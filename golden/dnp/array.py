@@ -80,6 +80,8 @@ class ArrayModel:
         Everything the processors remember.
     edges
         The host's ends, by (side, place); every edge port without a joint has one.
+    loaded
+        Words of each memory, by its name in `state`, up to the last one that was loaded into any processor.
     """
 
     def __init__(self, config: ProcessorConfig | None = None, grid: Grid | None = None) -> None:
@@ -89,6 +91,7 @@ class ArrayModel:
         self.sources = self.grid.sources()
         self.edges = {edge: EdgePort() for edge in self.grid.edges() if self.grid.joint(*edge) is None}
         self.clock = 0
+        self.loaded = {"p": 0, "wm": 0, "xm": 0}
         # Where every output leads: the input fed by it, or NONE for the host.
         self.sinks = np.full(self.sources.size, NONE, dtype=np.int64)
         flat = self.sources.reshape(-1)
@@ -112,9 +115,11 @@ class ArrayModel:
         """Write program words from address 0, and words of the memories, off-line (D7)."""
         words = list(program)
         self.state.p[processor, : len(words)] = np.asarray(words, dtype=np.int64) & ((1 << WORD) - 1)
-        for memory, content in ((self.state.wm, wm), (self.state.xm, xm)):
+        self.loaded["p"] = max(self.loaded["p"], len(words))
+        for name, memory, content in (("wm", self.state.wm, wm), ("xm", self.state.xm, xm)):
             for address, value in (content or {}).items():
                 memory[processor, address] = signed(np.asarray(value, dtype=np.int64))
+                self.loaded[name] = max(self.loaded[name], address + 1)
 
     def start(self) -> None:
         """Go on-line (D7)."""

@@ -13,7 +13,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import cocotb
-import numpy as np
 from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
 from cocotb.clock import Clock
@@ -26,6 +25,7 @@ from contracts.dnp.gbus import Space
 from contracts.dnp.isa import GENERAL, Control
 from contracts.dnp.topology import Grid
 from golden.dnp.array import ArrayModel, EdgePort
+from golden.dnp.loading import Block, contents
 from hw.dnp.array import BOARD, CHIP_MODULE, ProcessorArray
 from hw.dnp.chip import CORE_MODULE, NeuralChip
 from hw.dnp.core import Core, Status
@@ -42,6 +42,7 @@ __all__ = [
     "hosts",
     "lint_array",
     "run_mapped",
+    "simulate_around",
     "simulate_array",
     "simulate_chip",
 ]
@@ -69,10 +70,15 @@ def lint_array(array: ProcessorArray) -> str:
 def simulate_array(array: ProcessorArray, bench: str, **options: Any) -> Result:
     """Run a bench on an array, as :func:`sim.harness.simulate` does on a component; its chips step in threads."""
     name = f"array_{array.grid.rows}x{array.grid.columns}"
+    top = _Enclosed(array) if array.boards > 1 and len(array.domains) == 1 else array
+    return simulate_around(array, top, bench, name=name, **options)
+
+
+def simulate_around(array: ProcessorArray, top: Any, bench: str, **options: Any) -> Result:
+    """Run a bench on a component `top` that holds an array, whose chips step in threads."""
     chip = stepped_module(array.chip(), CHIP_MODULE, [module_source(Core(array.config), CORE_MODULE)])
     linking = BuildOptions(arguments=("-LDFLAGS", str(chip.library)))
-    top = _Enclosed(array) if array.boards > 1 and len(array.domains) == 1 else array
-    return simulate(top, bench, name=name, sources=[chip.wrapper], options=linking, **options)
+    return simulate(top, bench, sources=[chip.wrapper], options=linking, **options)
 
 
 def run_mapped(side: int, config: ProcessorConfig, testcase: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -320,21 +326,18 @@ class ArrayDriver:
 
     async def load(self, machine: ArrayModel) -> None:
         """Give every processor the memories of the golden machine; what all share is sent once."""
-        s = machine.state
-        for space, memory in ((Space.PROGRAM, s.p), (Space.WM, s.wm), (Space.XM, s.xm)):
-            used = np.flatnonzero(memory.any(axis=0))
-            length = int(used[-1]) + 1 if used.size else 0
-            different = np.flatnonzero((memory != memory[0]).any(axis=0))
-            shared = min(length, int(different[0])) if different.size else length
-            if shared:
-                await self.write(None, space, 0, memory[0, :shared].tolist())
-            if shared < length:
-                words = {p: memory[p, shared:length].tolist() for p in range(self.grid.processors)}
+        own: dict[int, list[Block]] = {}
+        for block in contents(machine):
+            if block.processor is None:
+                await self.send(block.frame(self.grid))
+            else:
+                own.setdefault(block.processor, []).append(block)
 
-                async def one(p: int, space: Space = space, at: int = shared, words: Any = words) -> None:
-                    await self.write(p, space, at, words[p])
+        async def one(processor: int) -> None:
+            for block in own[processor]:
+                await self.send(block.frame(self.grid), [self.bus_of(processor)])
 
-                await self.each(range(self.grid.processors), one)
+        await self.each(list(own), one)
 
     async def configure(self, grid: Grid) -> None:
         """Join the edges; the host offers words and room there all the same."""
