@@ -10,6 +10,7 @@ from amaranth.lib.cdc import FFSynchronizer
 from amaranth.lib.wiring import In, Out
 
 from contracts.dnp.config import ProcessorConfig
+from contracts.dnp.isa import StopCode
 from contracts.dnp.topology import EAST, NORTH, OPPOSITE, SOUTH, Grid, Topology
 from hw.dnp.ccb import G_BUS
 from hw.dnp.chip import CORE_MODULE, NeuralChip
@@ -63,6 +64,8 @@ class ProcessorArray(wiring.Component):
         The programs of all boards run.
     halted
         All programs have ended.
+    stop, stopped
+        The first error that ended a program since they all started, or none, and the processor's number.
 
     Raises
     ------
@@ -78,6 +81,8 @@ class ProcessorArray(wiring.Component):
     g_o: Any
     online: Signal
     halted: Signal
+    stop: Signal
+    stopped: Signal
 
     def __init__(
         self,
@@ -92,7 +97,7 @@ class ProcessorArray(wiring.Component):
             raise ValueError(f"rows and columns must be even, or both 1, not {rows} and {columns}")
         self.config = config or ProcessorConfig()
         self.grid = Grid(rows, columns)
-        self.side = 1 if rows == 1 else 2
+        self.side = self.grid.chip_side
         if board < 2 or board % 2:
             raise ValueError(f"board must be an even number from 2, not {board}")
         self.board_side = board
@@ -113,6 +118,8 @@ class ProcessorArray(wiring.Component):
                 "g_o": Out(G_BUS).array(self.boards),
                 "online": Out(1),
                 "halted": Out(1),
+                "stop": Out(StopCode),
+                "stopped": Out(range(self.grid.processors)),
             }
         )
 
@@ -127,9 +134,7 @@ class ProcessorArray(wiring.Component):
 
     def place(self, processor: int) -> tuple[int, int]:
         """Chip and core of a processor on the G-bus."""
-        row, column = divmod(processor, self.grid.columns)
-        chip = row // self.side * (self.grid.columns // self.side) + column // self.side
-        return chip, row % self.side * self.side + column % self.side
+        return self.grid.place(processor)
 
     def board(self, processor: int) -> int:
         """Board of a processor."""
@@ -159,6 +164,7 @@ class ProcessorArray(wiring.Component):
             return getattr(chip, way)[places[side, along % self.side]]
 
         online = self._states(m, chips)
+        self._stops(m, chips)
         link = partial(self._link, m, online)
         for row in range(self.grid.rows):
             for column in range(self.grid.columns):
@@ -209,6 +215,34 @@ class ProcessorArray(wiring.Component):
             self.halted.eq(Cat(one for _, one in seen).all()),
         ]
         return online
+
+    def _stops(self, m: Module, chips: list[Any]) -> None:
+        """Keep the first error of each board in its clock, and of these the one that is seen first."""
+        code: Any = Const(0, len(self.stop))
+        who: Any = Const(0, len(self.stopped))
+        for board, domain in reversed(list(enumerate(self.clocked))):
+            held, kept, seen = Signal.like(self.stop), Signal.like(self.stopped), Signal(name=f"stop_seen_{board}")
+            some, number, flag = Signal.like(self.stop), Signal.like(self.stopped), Signal(name=f"stop_flag_{board}")
+            for processor in reversed(range(self.grid.processors)):
+                if self.board(processor) == board:
+                    chip, core = self.place(processor)
+                    with m.If(chips[chip].stops[core] != StopCode.NONE):
+                        m.d.comb += [some.eq(chips[chip].stops[core]), number.eq(processor)]
+            with m.If(some == StopCode.NONE):
+                m.d[domain] += held.eq(StopCode.NONE)
+            with m.Elif(held == StopCode.NONE):
+                m.d[domain] += [held.eq(some), kept.eq(number)]
+            # Between clocks the flag follows when code and number have been still for a clock.
+            m.d[domain] += flag.eq(held != StopCode.NONE)
+            if domain == "sync":
+                m.d.comb += seen.eq(flag)
+            else:
+                m.submodules[f"stop_{board}"] = FFSynchronizer(flag, seen)
+            code, who = Mux(seen, held, code), Mux(seen, kept, who)
+        with m.If(code == StopCode.NONE):
+            m.d.sync += self.stop.eq(StopCode.NONE)
+        with m.Elif(self.stop == StopCode.NONE):
+            m.d.sync += [self.stop.eq(code), self.stopped.eq(who)]
 
     def _link(self, m: Module, online: list[Any], out: Any, source: int | None, into: Any, target: int | None) -> None:
         """Connect ports of two boards, or of a board and the connectors (``None``)."""
