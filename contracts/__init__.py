@@ -5,7 +5,19 @@ and constant from here. Byte order is little-endian throughout; a *line* is 64 b
 every region of an image; a *row* of dense features is padded with zeros to a multiple of 32 bytes.
 """
 
-from contracts.codes import Activation, Combination, Error, Flow, Model, Opcode, PacketKind, Policy, RegionKind, Token
+from contracts.codes import (
+    Activation,
+    ArrayError,
+    Combination,
+    Error,
+    Flow,
+    Model,
+    Opcode,
+    PacketKind,
+    Policy,
+    RegionKind,
+    Token,
+)
 from contracts.formats import (
     BATCH,
     COMMANDS,
@@ -49,6 +61,7 @@ __all__ = [
     "VERSION",
     "VID_BITS",
     "Activation",
+    "ArrayError",
     "Combination",
     "Error",
     "Field",

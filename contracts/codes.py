@@ -4,6 +4,7 @@ from enum import IntEnum
 
 __all__ = [
     "Activation",
+    "ArrayError",
     "Combination",
     "Error",
     "Flow",
@@ -91,6 +92,20 @@ class Error(_Documented):
     PEER = 16, "another chiplet of the ring stopped; info: its position in bits 7..0, its error in bits 15..8"
     MISSING = 17, "an owner has sent all it had, but a row waited for did not come; info: the VID"
     LINK = 18, "a neighbour on the ring was reset while this chiplet was at work; info: its position"
+
+
+class ArrayError(_Documented):
+    """What an array of neural processors refused; all else goes on. The first since the last clear is kept."""
+
+    NONE = 0, "no error"
+    KIND = 1, "a beat of unknown kind; info: the beat"
+    PORT = 2, "a word for an edge port that does not exist or is joined to another; info: the beat"
+    OPERATION = 3, "a frame that is none of WRITE, READ and NOP, reads from all, or writes the status; info: its header"
+    TARGET = 4, "a frame for a chip or processor that does not exist; info: its header"
+    RANGE = 5, "a frame beyond the end of a memory; info: address in bits 15..0, words in bits 31..16"
+    ONLINE = 6, "a frame for a memory during a run; info: its header"
+    TRUNCATED = 7, "a packet ended within a frame; info: words missing, or 0 if its count is missing too"
+    ACCESS = 8, "an access that the registers answered with SLVERR; info: its byte address"
 
 
 class RegionKind(_Documented):

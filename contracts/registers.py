@@ -3,13 +3,16 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from contracts.codes import Error
+from contracts.codes import ArrayError, Error
+from contracts.dnp.isa import StopCode
+from contracts.dnp.topology import Topology
 from contracts.formats import MAGIC, VERSION
 from contracts.layout import Field, Layout
 
 __all__ = [
-    "COMMAND_WORDS", "COUNTERS", "QUEUE_MAGIC", "QUEUE_REGISTERS", "REGISTERS", "REGISTER_BITS", "REGISTER_BYTES",
-    "Access", "Register", "queue_register", "register",
+    "ARRAY_COUNTERS", "ARRAY_MAGIC", "ARRAY_REGISTERS", "COMMAND_WORDS", "COUNTERS", "QUEUE_MAGIC", "QUEUE_REGISTERS",
+    "REGISTERS", "REGISTER_BITS", "REGISTER_BYTES", "Access", "Register", "array_register", "queue_register",
+    "register",
 ]  # fmt: skip
 
 #: Width of a register, and its distance from the next.
@@ -223,6 +226,86 @@ def _queue_registers() -> tuple[Register, ...]:
 QUEUE_REGISTERS: tuple[Register, ...] = _queue_registers()
 
 
+#: First register of the port of an array of DNP-IIs: "ATON".
+ARRAY_MAGIC = int.from_bytes(b"ATON", "little")
+#: Counters of 32 bits, which wrap: what each counts.
+ARRAY_COUNTERS: dict[str, str] = {
+    "clocks": "clocks in which programs run, until the last of them has ended",
+    "words_in": "words for edge ports that were taken",
+    "words_out": "words that left by edge ports",
+    "words_loaded": "words of frames that were taken",
+    "words_read": "words that were read back",
+}
+_FIRST_ARRAY_COUNTER = 0x40
+
+
+def _array_registers() -> tuple[Register, ...]:
+    """Return the registers of an array of DNP-IIs (D10); those of sizes have the value of their hardware at reset."""
+    plain: list[tuple[str, Access, Layout]] = [
+        ("ID", Access.READ, _layout("ArrayId", "What this is.", _u("magic", 32, '"ATON"'))),
+        ("VERSION", Access.READ, _layout("ArrayVersion", "Which one.", _u("version", 16, "of all formats"))),
+        ("CONTROL", Access.ACT, _layout(
+            "ArrayControl", "Each bit that is written as 1 does something once.",
+            _u("start", 1, "start all programs once the frames taken before are carried out; refused during a run"),
+            _u("stop", 1, "end the run; programs go off-line as they are"),
+            _u("acknowledge", 1, "clear `done` of STATUS"),
+            _u("clear", 1, "clear ERROR, INFO and all counters"),
+            _u("flush", 1,
+               "drop all beats that were taken and not used, and reset the processors, whose memories stay; "
+               "refused with `start`, during a run and while words are read back"))),
+        ("STATUS", Access.READ, _layout(
+            "ArrayStatus", "Where it stands.",
+            _u("busy", 1, "a run is under way"),
+            _u("done", 1, "a run has ended since the last start or acknowledge"),
+            _u("failed", 1, "ERROR is not 0"),
+            _u("interrupt", 1, "the interrupt output"),
+            _u("stopped", 1, "a program has ended by an error, see STOP"),
+            _u("loading", 1, "beats that were taken are not yet where they belong; a start would wait"),
+            _u("answering", 1, "words are being read back"))),
+        ("JOINTS", Access.WRITE, _layout(
+            "ArrayJoints", "How the edges are joined; cannot be written during a run.",
+            Field("topology", 2, "joints of the edge ports", enum=Topology),
+            _u("host", 4, "sides that belong to the host whatever the topology says: north, east, south, west"))),
+        ("INTERRUPT", Access.WRITE, _layout(
+            "ArrayInterrupt", "What raises the interrupt output.", _u("done", 1, "`done` of STATUS"))),
+        ("PACKET", Access.WRITE, _layout(
+            "ArrayPacket", "Where packets of results end.",
+            _u("words", 16, "results after which a packet ends; 0: with the run only"))),
+        ("ERROR", Access.READ, _layout(
+            "ArrayFirstError", "First error since the last clear.",
+            Field("error", 8, "what was refused", enum=ArrayError))),
+        ("INFO", Access.READ, _layout("ArrayInfo", "About that error.", _u("info", 32, "see `ArrayError`"))),
+        ("STOP", Access.READ, _layout(
+            "ArrayStop", "First program of the run that ended by an error.",
+            Field("code", 8, "its code, 0 without one", enum=StopCode), _u("processor", 16, "row by row"))),
+        ("SIZE", Access.READ, _layout(
+            "ArraySize", "Size of the array.",
+            _u("rows", 8, "of processors"), _u("columns", 8, "of processors"),
+            _u("chip", 8, "processors along a side of a chip"),
+            _u("table_bits", 8, "logarithm of the entries of the activation's table"))),
+        ("MEMORY", Access.READ, _layout(
+            "ArrayMemory", "Memories of a processor.",
+            _u("wm", 16, "words of WM, less 1"), _u("xm", 16, "words of XM, less 1"))),
+        ("PROGRAM", Access.READ, _layout(
+            "ArrayProgram", "Memories of a processor.", _u("p", 16, "words of the program memory, less 1"))),
+        ("BUFFERS", Access.READ, _layout(
+            "ArrayBuffers", "Buffers.", _u("port", 16, "words in front of each edge port"),
+            _u("input", 16, "beats behind the incoming stream"))),
+    ]  # fmt: skip
+    registers = [
+        Register(name, REGISTER_BYTES * number, access, layout) for number, (name, access, layout) in enumerate(plain)
+    ]
+    for number, (name, doc) in enumerate(ARRAY_COUNTERS.items()):
+        title = "".join(part.capitalize() for part in name.split("_"))
+        layout = _layout(f"Array{title}", f"Counts {doc}.", _u("count", 32, "since the last clear"))
+        registers.append(Register(name.upper(), _FIRST_ARRAY_COUNTER + REGISTER_BYTES * number, Access.READ, layout))
+    return tuple(registers)
+
+
+#: Registers of an array of DNP-IIs by address.
+ARRAY_REGISTERS: tuple[Register, ...] = _array_registers()
+
+
 def register(name: str) -> Register:
     """Return the register called `name`.
 
@@ -243,6 +326,17 @@ def queue_register(name: str) -> Register:
         If there is none.
     """
     return _named(QUEUE_REGISTERS, name)
+
+
+def array_register(name: str) -> Register:
+    """Return the register of an array of DNP-IIs called `name`.
+
+    Raises
+    ------
+    KeyError
+        If there is none.
+    """
+    return _named(ARRAY_REGISTERS, name)
 
 
 def _named(registers: tuple[Register, ...], name: str) -> Register:
