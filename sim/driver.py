@@ -21,12 +21,12 @@ from collections.abc import Coroutine
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 from contracts import LINE_BYTES, MAGIC, VERSION, Error
 from contracts.registers import COUNTERS, REGISTER_BITS, REGISTERS, register
 
-__all__ = ["Bus", "Driver", "DriverError", "Finished", "MappedBus", "now", "physical_base"]
+__all__ = ["Bus", "Driver", "DriverError", "Finished", "MappedBus", "MappedRegisters", "now", "physical_base"]
 
 T = TypeVar("T")
 
@@ -228,18 +228,13 @@ def physical_base(memory: str | os.PathLike[str], sysfs: str | os.PathLike[str] 
         raise DriverError(f"{told}: cannot read a physical address: {error}") from None
 
 
-class MappedBus:
-    """Registers and memory mapped from files, such as those of Linux' UIO and udmabuf.
-
-    The memory is opened with ``O_SYNC``, so udmabuf maps it without the CPU's caches: what is written is in memory for
-    the memory port, and what the port has written is read. Waiting on a UIO device sleeps until its interrupt.
+class MappedRegisters:
+    """Registers mapped from a file, such as that of Linux' UIO. Waiting on a UIO device sleeps until its interrupt.
 
     Parameters
     ----------
-    registers, memory
-        Files to map.
-    memory_bytes
-        Size of the memory.
+    registers
+        File to map.
     pause
         Seconds that `wait` sleeps at most.
     interrupt
@@ -255,20 +250,17 @@ class MappedBus:
     def __init__(
         self,
         registers: str | os.PathLike[str],
-        memory: str | os.PathLike[str],
-        memory_bytes: int,
         pause: float = 1e-3,
         interrupt: str | os.PathLike[str] | None = None,
     ) -> None:
         span = -(-(REGISTERS[-1].address + 4) // mmap.PAGESIZE) * mmap.PAGESIZE
         self._registers = _mapped(registers, span)
-        self._memory = _mapped(memory, memory_bytes)
         self._words = memoryview(self._registers).cast("I")
         self._pause, self._interrupt = pause, None
         if interrupt is not None or stat.S_ISCHR(os.stat(registers).st_mode):
             self._interrupt = _opened(interrupt or registers)
 
-    def __enter__(self) -> MappedBus:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -276,7 +268,6 @@ class MappedBus:
     ) -> None:
         self._words.release()
         self._registers.close()
-        self._memory.close()
         if self._interrupt is not None:
             os.close(self._interrupt)
 
@@ -287,6 +278,55 @@ class MappedBus:
     async def write(self, address: int, value: int) -> None:
         """Write a register, in one access of 32 bits."""
         self._words[address // 4] = value
+
+    async def wait(self) -> None:
+        """Sleep until the interrupt, or for as long as `pause` says."""
+        if self._interrupt is None:
+            time.sleep(self._pause)
+            return
+        os.write(self._interrupt, _WORD.pack(1))
+        ready, _, _ = select.select([self._interrupt], [], [], self._pause)
+        if ready:
+            os.read(self._interrupt, _WORD.size)
+
+
+class MappedBus(MappedRegisters):
+    """Registers and memory mapped from files, such as those of Linux' UIO and udmabuf.
+
+    The memory is opened with ``O_SYNC``, so udmabuf maps it without the CPU's caches: what is written is in memory for
+    the memory port, and what the port has written is read.
+
+    Parameters
+    ----------
+    registers, pause, interrupt
+        As for `MappedRegisters`.
+    memory
+        File to map.
+    memory_bytes
+        Size of the memory.
+
+    Raises
+    ------
+    DriverError
+        If a file cannot be mapped.
+    """
+
+    def __init__(
+        self,
+        registers: str | os.PathLike[str],
+        memory: str | os.PathLike[str],
+        memory_bytes: int,
+        pause: float = 1e-3,
+        interrupt: str | os.PathLike[str] | None = None,
+    ) -> None:
+        super().__init__(registers, pause, interrupt)
+        self._memory = _mapped(memory, memory_bytes)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        super().__exit__(kind, value, trace)
+        self._memory.close()
 
     async def load(self, address: int, contents: bytes) -> None:
         """Copy bytes into the memory.
@@ -304,16 +344,6 @@ class MappedBus:
     async def dump(self, address: int, size: int) -> bytes:
         """Copy bytes out of the memory."""
         return self._memory[address : address + size]
-
-    async def wait(self) -> None:
-        """Sleep until the interrupt, or for as long as `pause` says."""
-        if self._interrupt is None:
-            time.sleep(self._pause)
-            return
-        os.write(self._interrupt, _WORD.pack(1))
-        ready, _, _ = select.select([self._interrupt], [], [], self._pause)
-        if ready:
-            os.read(self._interrupt, _WORD.size)
 
 
 #: What is read from and written to a UIO device.
