@@ -28,7 +28,14 @@ BlockName = Annotated[str, typer.Argument(help="A block as <area>.<block>, an ar
 BlockOrMachine = Annotated[
     str, typer.Argument(help="A block as <area>.<block>, an area, 'all', or 'machine'.", metavar="BLOCK|machine")
 ]
-MachineName = Annotated[str, typer.Option("--config", help="Configuration of the machine: a name or a TOML file.")]
+MachineName = Annotated[
+    str | None,
+    typer.Option(
+        "--config",
+        help="Configuration of the machine, or of dnp.machine: a name or a TOML file.  [default: default]",
+        show_default=False,
+    ),
+]
 MachineChiplets = Annotated[
     int | None, typer.Option("--chiplets", help="Chiplets of the machine; default: as configured.", min=1, max=16)
 ]
@@ -317,17 +324,19 @@ def configs(
         flow.list_keys(name, chiplets)
 
 
-def _chosen(block: str, config: str, chiplets: int | None, bus_width: int | None = None) -> list[Block]:
-    """Return the blocks that a name stands for, or the machine."""
-    from scripts.machine import MACHINE, machine_block
+def _chosen(block: str, config: str | None, chiplets: int | None, bus_width: int | None = None) -> list[Block]:
+    """Return the blocks that a name stands for, or what a configuration makes of it."""
+    from scripts.machine import ARRAY, MACHINE, array_block, machine_block
 
-    return [machine_block(config, chiplets, bus_width)] if block == MACHINE else find(block, MACHINE)
+    if block == MACHINE:
+        return [machine_block(config or "default", chiplets, bus_width)]
+    return [array_block(config)] if block == ARRAY and config else find(block, MACHINE)
 
 
 @app.command(cls=Strict)
 def generate(
     block: BlockOrMachine = "all",
-    config: MachineName = "default",
+    config: MachineName = None,
     chiplets: MachineChiplets = None,
     out: Annotated[Path, typer.Option("-o", "--out", help="Folder for the files.")] = Path("build/verilog"),
     lint: Annotated[bool, typer.Option("--lint", help="Read the result with Verilator's lint and Yosys.")] = False,
@@ -350,7 +359,7 @@ def generate(
 @app.command(cls=Strict)
 def synth(
     block: BlockOrMachine = "all",
-    config: MachineName = "default",
+    config: MachineName = None,
     chiplets: MachineChiplets = None,
     fmax: Annotated[bool, typer.Option(help="Place and route too, for the maximum clock frequency.")] = True,
     check: Annotated[bool, typer.Option("--check", help="Compare areas with tb/expected.toml.")] = False,

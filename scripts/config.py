@@ -1,7 +1,8 @@
-"""Named configurations: TOML files with the sizes of a machine.
+"""Named configurations: TOML files with the sizes of a machine, or of an array of DNP-IIs.
 
 A file has a section for each part of `hw.config.MachineConfig` and a key for each parameter; ``pe`` selects the kind of
-PEs. A section ``[ring.SECTION]`` changes keys of a section for chiplets on a ring.
+PEs. A section ``[ring.SECTION]`` changes keys of a section for chiplets on a ring. A file with a section ``array`` has
+the sections and keys of `hw.dnp.machine.ArrayConfig` instead.
 """
 
 import os
@@ -9,6 +10,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
+from functools import cache
 from pathlib import Path
 from types import NoneType
 from typing import Any, get_args, get_type_hints
@@ -22,14 +24,17 @@ from hw.chiplet.config import GatherChipletConfig
 from hw.community.config import CommunityChipletConfig
 from hw.community.formats import CommunityConfig
 from hw.config import MachineConfig
+from hw.dnp.machine import ArrayConfig
 from hw.ring.formats import RingConfig
 
-__all__ = ["CONFIGS", "KINDS", "Key", "keys_of", "load_machine", "names"]
+__all__ = ["CONFIGS", "KINDS", "Key", "array_keys", "array_names", "keys_of", "load_array", "load_machine", "names"]
 
 #: Folder of the named configurations.
 CONFIGS = Path(__file__).resolve().parents[1] / "configs"
 #: Configurations of a chiplet by the value of the key ``pe``.
 KINDS: dict[str, Any] = {kind.kind: kind for kind in (GatherChipletConfig, CommunityChipletConfig)}
+#: Section that a file of an array has, and no file of a machine.
+_ARRAY = "array"
 #: Sizes that a chiplet on a ring has unless the file changes them there.
 _ON_RING = {"community": {"chiplet": {"row_lines": 0}}}
 #: Older keys of section ``ring``, each with the section of the key that it changes on a ring.
@@ -63,8 +68,19 @@ class Key:
 
 
 def names() -> list[str]:
-    """Return the names of the configurations that come with the project."""
-    return sorted(path.stem for path in CONFIGS.glob("*.toml"))
+    """Return the names of the configurations of machines that come with the project."""
+    return _names(of_arrays=False)
+
+
+def array_names() -> list[str]:
+    """Return the names of the configurations of arrays of DNP-IIs that come with the project."""
+    return _names(of_arrays=True)
+
+
+@cache
+def _names(*, of_arrays: bool) -> list[str]:
+    files = sorted(CONFIGS.glob("*.toml"))
+    return [path.stem for path in files if (_ARRAY in tomllib.loads(path.read_text())) == of_arrays]
 
 
 def keys_of(pe: str) -> list[Key]:
@@ -72,6 +88,11 @@ def keys_of(pe: str) -> list[Key]:
     order = [entry.name for entry in fields(MachineConfig)]
     keys = _keys(MachineConfig, KINDS[pe], "", (), ())
     return sorted(keys, key=lambda key: (order.index((*key.path, key.section)[0]), len(key.path)))
+
+
+def array_keys() -> list[Key]:
+    """Return the parameters of an array of DNP-IIs, section by section."""
+    return list(_keys(ArrayConfig, ArrayConfig, _ARRAY, (), ()))
 
 
 def _keys(kind: type, chiplet: type, section: str, path: tuple[str, ...], follows: tuple[str, ...]) -> Iterator[Key]:
@@ -107,8 +128,7 @@ def load_machine(name: str, chiplets: int | None = None) -> MachineConfig:
     InputError
         If there is no such file, it is not TOML, it has an unknown section or key, or a value is out of range.
     """
-    path = CONFIGS / f"{name}.toml" if name in names() else Path(name)
-    table = _read(name, path)
+    path, table = _read(name, names())
     pe = table.pop("pe") if isinstance(table.get("pe"), str) else "gather"
     if pe not in KINDS:
         raise InputError(f"{path}, pe", f"is {pe!r}", " or ".join(f'"{kind}"' for kind in KINDS))
@@ -130,6 +150,28 @@ def load_machine(name: str, chiplets: int | None = None) -> MachineConfig:
     return _Builder(path, values).machine(KINDS[pe], count)
 
 
+def load_array(name: str) -> ArrayConfig:
+    """Read the configuration of an array of DNP-IIs.
+
+    Parameters
+    ----------
+    name
+        Name of a file in `CONFIGS` without its ending, or a path.
+
+    Raises
+    ------
+    InputError
+        As for `load_machine`.
+    """
+    path, table = _read(name, array_names())
+    known: dict[str, dict[str, Key]] = {}
+    for key in array_keys():
+        known.setdefault(key.section, {})[key.name] = key
+    values = {section: _section(path, section, section, table, known) for section in table}
+    found: ArrayConfig = _Builder(path, values).part(ArrayConfig, _ARRAY, {})
+    return found
+
+
 def _changes(ring: Any, known: Mapping[str, Mapping[str, Key]]) -> dict[str, Any]:
     """Remove from section ``ring`` the sections that it changes, and return them with its older keys."""
     if not isinstance(ring, dict):
@@ -142,13 +184,15 @@ def _changes(ring: Any, known: Mapping[str, Mapping[str, Key]]) -> dict[str, Any
     return changes
 
 
-def _read(name: str, path: Path) -> dict[str, Any]:
+def _read(name: str, known: list[str]) -> tuple[Path, dict[str, Any]]:
+    """Return the path of a configuration, for which these names are `known`, and what it holds."""
+    path = CONFIGS / f"{name}.toml" if name in (*names(), *array_names()) else Path(name)
     if not os.path.exists(path):
-        meant = nearest(path.stem, names())
-        raise InputError(f"configuration {name}", f"is no file{meant}", f"a path or one of {', '.join(names())}")
+        meant = nearest(path.stem, known)
+        raise InputError(f"configuration {name}", f"is no file{meant}", f"a path or one of {', '.join(known)}")
     expected = "a TOML file as in configs/"
     try:
-        return tomllib.loads(read_text(path, expected))
+        return path, tomllib.loads(read_text(path, expected))
     except InputError:
         raise
     except (ValueError, RecursionError) as error:

@@ -64,7 +64,8 @@ def _network(given: Mapping[str, Any]) -> Iterator[_Rule]:
 
 def _machine(given: Mapping[str, Any]) -> Iterator[_Rule]:
     if given["block"] != "machine":
-        for name in ("config", "chiplets", *(("bus_width",) if "bus_width" in given else ())):
+        own = () if given["block"] == "dnp.machine" else ("config",)
+        for name in (*own, "chiplets", *(("bus_width",) if "bus_width" in given else ())):
             yield name, f"for {given['block']}", "it with machine in place of a block"
 
 

@@ -68,4 +68,24 @@ BLOCKS: tuple[Block, ...] = (
         synth=False,
         launch="tb.dnp.test_array:launch",
     ),
+    # The array behind AXI: `atoll generate dnp.machine`, of other sizes with `--config`.
+    Block(
+        name="dnp.machine",
+        factory="hw.dnp.machine:NeuralMachine",
+        bench="tb.dnp.test_board",
+        bench_factory="tb.dnp.test_board:machine",
+        bench_parameters={"side": 4},
+        synth=False,
+        launch="tb.dnp.test_board:launch",
+        measures=("dnp.buffer_board", "dnp.run_control", "dnp.edge_feeder", "dnp.edge_collector", "host.array_port"),
+    ),
+    Block(
+        name="dnp.buffer_board",
+        factory="hw.dnp.factories:buffer_board",
+        parameters={"boards": 1, "chips": 4},
+        formal="tb.dnp.formal_buffer_board",
+    ),
+    Block(name="dnp.run_control", factory="hw.dnp.run_control:RunControl"),
+    Block(name="dnp.edge_feeder", factory="hw.dnp.factories:edge_feeder", parameters={"side": 4, "depth": 16}),
+    Block(name="dnp.edge_collector", factory="hw.dnp.edge_collector:EdgeCollector", parameters={"edges": 16}),
 )

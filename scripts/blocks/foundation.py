@@ -242,7 +242,9 @@ BLOCKS: tuple[Block, ...] = (
         bench_parameters={"address_width": 20, "cores": 3},
         narrow={"address_width": 20, "cores": 3},
     ),
-    # Attribute cores behind it.
+    # Registers of an array of DNP-IIs; the bench is that of dnp.machine.
+    Block(name="host.array_port", factory="hw.dnp.factories:array_port", parameters={"side": 4}),
+    # Attribute cores behind the queue of commands.
     Block(name="host.queued", factory="hw.host.factories:queued_cores", synth=False),
     # The chiplet with a control port in front: the top level for a system on chip.
     Block(name="host.hosted", factory="hw.host.factories:hosted_chiplet", synth=False),

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple, get_args
 
 from contracts.parameters import RANGE
 from hw.config import MachineConfig
-from scripts.config import CONFIGS, KINDS, Key, keys_of, load_machine, names
+from hw.dnp.machine import ArrayConfig
+from scripts.config import CONFIGS, KINDS, Key, array_keys, array_names, keys_of, load_array, load_machine, names
 from scripts.docstrings import meanings
 from scripts.flows.table import show
 
@@ -48,6 +49,9 @@ pes = 1
 Older files have `groups`, `pes`, `units`, `hubs` and, for `locator`, `nodes` in `[ring]` itself, to the same effect.
 
 A parameter that *follows* has no key: the rest of the machine determines it.
+
+A file with a section `array` is that of an array of DNP-IIs, for `atoll generate dnp.machine --config FILE`; it has
+the keys of the last table and no others.
 """
 
 
@@ -61,9 +65,9 @@ class Row(NamedTuple):
     meaning: str
 
 
-def rows(config: MachineConfig) -> Iterator[Row]:
-    """Yield a row for each parameter of a machine; a part that it does not have has no values."""
-    keys = keys_of(config.chiplet.kind)
+def rows(config: MachineConfig | ArrayConfig) -> Iterator[Row]:
+    """Yield a row for each parameter of a machine or an array; a part that it does not have has no values."""
+    keys = array_keys() if isinstance(config, ArrayConfig) else keys_of(config.chiplet.kind)
     settable = {(key.section, key.name) for key in keys if not key.follows}
     for key in keys:
         if key.follows and (key.section, key.name) in settable:
@@ -106,6 +110,9 @@ def _configs() -> Iterator[tuple[Any, ...]]:
         beside = [part for part in ("neural", "attributes") if getattr(config, part)]
         lanes = config.chiplet.lanes * config.chiplets
         yield name, config.chiplet.kind, config.chiplets, f"{lanes:,}", ", ".join(beside), _about(name)
+    for name in array_names():
+        array = load_array(name)
+        yield name, "DNP-II", "", f"{array.rows * array.columns:,}", "", _about(name)
 
 
 def _about(name: str) -> str:
@@ -131,6 +138,9 @@ def list_keys(name: str, chiplets: int | None = None) -> None:
     InputError
         As for `scripts.config.load_machine`.
     """
+    if name in array_names():
+        show(f"keys of {name}", Row._fields, list(rows(load_array(name))))
+        return
     config = load_machine(name, chiplets)
     kind = Row("pe", config.chiplet.kind, "gather", " or ".join(KINDS), "Kind of PEs")
     listed = [row._replace(meaning=row.meaning.replace("`", "")) for row in (kind, *rows(config))]
@@ -138,12 +148,13 @@ def list_keys(name: str, chiplets: int | None = None) -> None:
 
 
 def markdown() -> str:
-    """Return the page of the documents: defaults, ranges and meanings of the keys of machines of either kind."""
+    """Return the page of the documents: defaults, ranges and meanings of the keys of machines and arrays."""
     gather, community = (list(rows(MachineConfig(kind()))) for kind in KINDS.values())
     parts = {
         "Chiplets with gather PEs": [row for row in gather if row not in community],
         "Chiplets with community PEs": [row for row in community if row not in gather],
         "Ring, neural unit and attribute core": [row for row in gather if row in community],
+        "Arrays of DNP-IIs": list(rows(ArrayConfig())),
     }
     head = "| key | default | values | meaning |\n|---|---|---|---|\n"
     tables = (f"\n## {title}\n\n{head}{''.join(map(_line, listed))}" for title, listed in parts.items())

@@ -6,9 +6,10 @@ from collections.abc import Iterable
 from enum import IntEnum
 
 import contracts
+from contracts.dnp.board import BEAT
 from contracts.job import CHECK, JOB, RUN, SEGMENT
 from contracts.layout import Layout
-from contracts.registers import QUEUE_REGISTERS, REGISTERS
+from contracts.registers import ARRAY_REGISTERS, QUEUE_REGISTERS, REGISTERS
 from scripts.flows.yosys import ROOT as ROOT
 
 #: Codes in the order of the document.
@@ -17,6 +18,7 @@ ENUMERATIONS: tuple[type[IntEnum], ...] = (
     contracts.Activation,
     contracts.Opcode,
     contracts.Error,
+    contracts.ArrayError,
     contracts.RegionKind,
     contracts.PacketKind,
     contracts.Token,
@@ -117,6 +119,21 @@ def markdown() -> str:
     for entry in QUEUE_REGISTERS:
         if len(entry.layout.fields) > 1:
             lines += _layout(entry.layout)
+    lines += [
+        "## Array of neural processors",
+        "",
+        "Of `hw.host.array_port`, in front of an array of DNP-IIs ([dnp2.md](dnp2.md)). Any other address, a write of",
+        "a register that cannot be written, and what the fields say is refused end in SLVERR and have no effect but",
+        "on `ERROR` and `INFO`.",
+        "",
+        *_table(
+            ["address", "register", "access", "meaning"],
+            [(f"`{e.address:#04x}`", f"`{e.name}`", e.access, e.layout.doc) for e in ARRAY_REGISTERS],
+        ),
+    ]
+    for entry in ARRAY_REGISTERS:
+        lines += _layout(entry.layout)
+    lines += ["Words on both streams:", "", *_layout(BEAT)]
     lines += ["## Jobs for the firmware", "", "What a host sends over the serial port ([soc.md](soc.md#jobs)).", ""]
     for layout in (JOB, RUN, SEGMENT, CHECK):
         lines += _layout(layout)

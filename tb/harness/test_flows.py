@@ -87,7 +87,9 @@ def test_blocks_are_found_by_name_area_and_all() -> None:
         find("state_store")
     with pytest.raises(InputError, match=r"there is no 'stream.x'.*; expected all, stream.queue, stream.slice, "):
         find("stream.x")
-    with pytest.raises(InputError, match=r"there is no 'machin', perhaps machine; expected all, machine, <area>"):
+    with pytest.raises(
+        InputError, match=r"there is no 'machin', perhaps machine or dnp.machine; expected all, machine, <area>"
+    ):
         find("machin", "machine")
 
 
