@@ -10,9 +10,9 @@ from contracts.formats import MAGIC, VERSION
 from contracts.layout import Field, Layout
 
 __all__ = [
-    "ARRAY_COUNTERS", "ARRAY_MAGIC", "ARRAY_REGISTERS", "COMMAND_WORDS", "COUNTERS", "QUEUE_MAGIC", "QUEUE_REGISTERS",
-    "REGISTERS", "REGISTER_BITS", "REGISTER_BYTES", "Access", "Register", "array_register", "queue_register",
-    "register",
+    "ARRAY_COUNTERS", "ARRAY_MAGIC", "ARRAY_MAP", "ARRAY_REGISTERS", "COMMAND_WORDS", "COUNTERS", "MACHINE_MAP",
+    "QUEUE_MAGIC", "QUEUE_REGISTERS", "REGISTERS", "REGISTER_BITS", "REGISTER_BYTES", "Access", "Register",
+    "RegisterMap", "array_register", "queue_register", "register",
 ]  # fmt: skip
 
 #: Width of a register, and its distance from the next.
@@ -51,6 +51,28 @@ class Register:
     access: Access
     layout: Layout
     reset: int = 0
+
+
+@dataclass(frozen=True)
+class RegisterMap:
+    """All registers of a port, and how other tools call it.
+
+    Attributes
+    ----------
+    name
+        Identifier.
+    doc
+        What is behind the port.
+    interrupt
+        When its interrupt output is high.
+    entries
+        Its registers by address.
+    """
+
+    name: str
+    doc: str
+    interrupt: str
+    entries: tuple[Register, ...]
 
 
 def _layout(name: str, doc: str, *fields: Field) -> Layout:
@@ -173,6 +195,10 @@ def _registers() -> tuple[Register, ...]:
 
 #: All registers by address.
 REGISTERS: tuple[Register, ...] = _registers()
+#: The control port.
+MACHINE_MAP = RegisterMap(
+    "atoll", "Accelerator for graph neural networks", "A run is done and not acknowledged", REGISTERS
+)
 
 
 #: First register of the port through which a host queues commands: "ATOQ".
@@ -240,7 +266,7 @@ _FIRST_ARRAY_COUNTER = 0x40
 
 
 def _array_registers() -> tuple[Register, ...]:
-    """Return the registers of an array of DNP-IIs (D10); those of sizes have the value of their hardware at reset."""
+    """Return the registers of an array of DNP-IIs (D10); those of sizes have the values of the hardware, here 0."""
     plain: list[tuple[str, Access, Layout]] = [
         ("ID", Access.READ, _layout("ArrayId", "What this is.", _u("magic", 32, '"ATON"'))),
         ("VERSION", Access.READ, _layout("ArrayVersion", "Which one.", _u("version", 16, "of all formats"))),
@@ -292,8 +318,10 @@ def _array_registers() -> tuple[Register, ...]:
             "ArrayBuffers", "Buffers.", _u("port", 16, "words in front of each edge port"),
             _u("input", 16, "beats behind the incoming stream"))),
     ]  # fmt: skip
+    resets = {"ID": ARRAY_MAGIC, "VERSION": VERSION}
     registers = [
-        Register(name, REGISTER_BYTES * number, access, layout) for number, (name, access, layout) in enumerate(plain)
+        Register(name, REGISTER_BYTES * number, access, layout, resets.get(name, 0))
+        for number, (name, access, layout) in enumerate(plain)
     ]
     for number, (name, doc) in enumerate(ARRAY_COUNTERS.items()):
         title = "".join(part.capitalize() for part in name.split("_"))
@@ -304,6 +332,10 @@ def _array_registers() -> tuple[Register, ...]:
 
 #: Registers of an array of DNP-IIs by address.
 ARRAY_REGISTERS: tuple[Register, ...] = _array_registers()
+#: The port of an array.
+ARRAY_MAP = RegisterMap(
+    "atoll_array", "Array of neural processors", "A run is done and not acknowledged", ARRAY_REGISTERS
+)
 
 
 def register(name: str) -> Register:

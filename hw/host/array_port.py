@@ -11,10 +11,8 @@ from amaranth.utils import bits_for
 from contracts import ArrayError
 from contracts.dnp.isa import StopCode
 from contracts.dnp.topology import Topology
-from contracts.formats import VERSION
 from contracts.registers import (
     ARRAY_COUNTERS,
-    ARRAY_MAGIC,
     ARRAY_REGISTERS,
     REGISTER_BITS,
     REGISTER_BYTES,
@@ -65,8 +63,7 @@ class ArrayPort(wiring.Component):
     """
 
     def __init__(self, sizes: Mapping[str, int], topologies: tuple[Topology, ...] = tuple(Topology)) -> None:
-        self.sizes = {"ID": ARRAY_MAGIC, "VERSION": VERSION, **sizes}
-        self.topologies = topologies
+        self.sizes, self.topologies = sizes, topologies
         super().__init__(
             {
                 **flat_members("s_axil", In(AXI4LiteSignature(ADDRESS_WIDTH))),
@@ -114,7 +111,7 @@ class ArrayPort(wiring.Component):
         with m.Switch(bus.read_index):
             for entry in ARRAY_REGISTERS:
                 with m.Case(entry.address // REGISTER_BYTES):
-                    m.d.comb += [bus.read_data.eq(values[entry.name]), bus.read_refused.eq(0)]
+                    m.d.comb += [bus.read_data.eq(values.get(entry.name, entry.reset)), bus.read_refused.eq(0)]
         m.d.sync += [counter.eq(counter + count) for counter, count in zip(counters, self.counts, strict=True)]
         acknowledged, cleared = self._write(m, bus, enabled)
         with m.If(acknowledged):

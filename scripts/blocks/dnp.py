@@ -75,6 +75,7 @@ BLOCKS: tuple[Block, ...] = (
         bench="tb.dnp.test_board",
         bench_factory="tb.dnp.test_board:machine",
         bench_parameters={"side": 4},
+        narrow={"side": 2},
         synth=False,
         launch="tb.dnp.test_board:launch",
         measures=("dnp.buffer_board", "dnp.run_control", "dnp.edge_feeder", "dnp.edge_collector", "host.array_port"),

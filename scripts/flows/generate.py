@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import asdict, dataclass, is_dataclass, replace
 from enum import Enum
 from importlib.metadata import version
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import Any
 from amaranth.hdl import Shape
 from amaranth.lib import data
 
+from contracts.registers import ARRAY_MAP
 from hw.stream.black_box import black_boxes_of
 from scripts.blocks import Block
 from scripts.flows.fusesoc import core_file, machine_bench
@@ -112,6 +113,26 @@ def machine_files(module: str, ports: Sequence[Mapping[str, Any]]) -> dict[str, 
         f"{module}.dts": device_tree(),
         f"{module}_bench.cpp": machine_bench(module),
     }
+
+
+def is_array(ports: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether a component with these ports is an array of DNP-IIs behind AXI4-Lite and AXI4-Stream."""
+    return {"s_axil_awaddr", "s_axis_tdata", "m_axis_tdata", "irq"} <= {port["name"] for port in ports}
+
+
+def array_files(module: str, sizes: Mapping[str, int]) -> dict[str, str]:
+    """Return what other tools read of such an array, by file name: its registers as a C header, CMSIS-SVD and JSON.
+
+    Parameters
+    ----------
+    module
+        Name of the module.
+    sizes
+        Values of the registers that describe the hardware, by name.
+    """
+    entries = tuple(replace(entry, reset=sizes.get(entry.name, entry.reset)) for entry in ARRAY_MAP.entries)
+    table = replace(ARRAY_MAP, entries=entries)
+    return {"atoll_registers.h": c_header(), f"{module}.svd": svd(table=table), f"{module}.csr.json": csr_json(table)}
 
 
 def waived(text: str) -> str:
@@ -225,8 +246,11 @@ def generate_component(
             (files / f"{name}.v").write_text(header(title, parameters) + waived(part))
         ports = port_list(component)
         (files / made.ports.name).write_text(json.dumps(ports, indent=1) + "\n")
-        described = machine_files(module, ports) if is_hosted(ports) else {}
-        bench = f"{module}_bench.cpp" if described else None
+        hosted = is_hosted(ports)
+        described = machine_files(module, ports) if hosted else {}
+        if is_array(ports):
+            described = array_files(module, component.sizes())
+        bench = f"{module}_bench.cpp" if hosted else None
         (files / made.core.name).write_text(core_file(module, documented, bench, list(parts)))
         for name, content in described.items():
             (files / name).write_text(content)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from contracts import COMPLETION, HEADER, LINE_BYTES, MAGIC, REGION, VERSION, Error, Opcode, RegionKind
+from contracts import COMPLETION, HEADER, LINE_BYTES, MAGIC, REGION, VERSION, ArrayError, Error, Opcode, RegionKind
+from contracts.dnp.board import BEAT, BeatKind
+from contracts.dnp.gbus import HEADER as FRAME_HEADER
 from contracts.job import CHECK, JOB, JOB_MAGIC, NO_LABEL, RUN, SEGMENT
 from contracts.layout import Layout
-from contracts.registers import COUNTERS, QUEUE_MAGIC, QUEUE_REGISTERS, REGISTERS
+from contracts.registers import ARRAY_MAGIC, ARRAY_REGISTERS, COUNTERS, QUEUE_MAGIC, QUEUE_REGISTERS, REGISTERS
 
 __all__ = ["c_header"]
 
@@ -68,6 +70,15 @@ def c_header() -> str:
         if not entry.name.startswith("COMMAND_") or entry.name == "COMMAND_0":
             lines.append(f"#define ATOLL_QUEUE_{entry.name} {entry.address:#04x}u /* {entry.layout.doc} */")
             lines += _fields(f"ATOLL_QUEUE_{entry.name}", entry.layout)
+    lines += ["", "/* The same of the port of an array of neural processors, and the words of its streams. */"]
+    lines.append(f"#define ATOLL_ARRAY_MAGIC {ARRAY_MAGIC:#010x}u")
+    for entry in ARRAY_REGISTERS:
+        lines.append(f"#define ATOLL_ARRAY_{entry.name} {entry.address:#04x}u /* {entry.layout.doc} */")
+        lines += _fields(f"ATOLL_ARRAY_{entry.name}", entry.layout)
+    lines += _fields("ATOLL_ARRAY_BEAT", BEAT)
+    lines += [f"#define ATOLL_ARRAY_BEAT_KIND_{kind.name} {int(kind)}u" for kind in BeatKind]
+    lines += _fields("ATOLL_ARRAY_FRAME", FRAME_HEADER)
+    lines += [f"#define ATOLL_ARRAY_REFUSED_{code.name} {int(code)}u /* {code.doc} */" for code in ArrayError]
     lines += ["", "/* Opcodes. */", *(f"#define ATOLL_OPCODE_{code.name} {int(code)}u" for code in Opcode)]
     lines += ["", "/* Error codes. */"]
     lines += [f"#define ATOLL_ERROR_{code.name} {int(code)}u /* {code.doc} */" for code in Error]

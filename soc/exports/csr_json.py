@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 
 from contracts import VERSION
-from contracts.registers import REGISTER_BITS, REGISTERS
+from contracts.registers import MACHINE_MAP, REGISTER_BITS, RegisterMap
 
 __all__ = ["csr_json"]
 
 
-def csr_json() -> str:
-    """Return all registers in the order of their addresses."""
-    table = {
-        "name": "atoll",
+def csr_json(table: RegisterMap = MACHINE_MAP) -> str:
+    """Return all registers of a table in the order of their addresses."""
+    listed = {
+        "name": table.name,
         "version": VERSION,
         "register_bits": REGISTER_BITS,
         "registers": [
@@ -35,7 +35,7 @@ def csr_json() -> str:
                     if field.name != "reserved"
                 ],
             }
-            for entry in REGISTERS
+            for entry in table.entries
         ],
     }
-    return json.dumps(table, indent=1) + "\n"
+    return json.dumps(listed, indent=1) + "\n"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
-from contracts import MAGIC, VERSION
+from contracts import VERSION
 from contracts.layout import Field
-from contracts.registers import REGISTER_BITS, REGISTERS, Access, Register
+from contracts.registers import MACHINE_MAP, REGISTER_BITS, Access, Register, RegisterMap
 
 __all__ = ["svd"]
 
@@ -16,27 +16,29 @@ _ACCESS = {Access.READ: "read-only", Access.WRITE: "read-write", Access.ACT: "wr
 _SPAN = 0x1000
 
 
-def svd(base: int = 0) -> str:
+def svd(base: int = 0, table: RegisterMap = MACHINE_MAP) -> str:
     """Return the description of a device with one Atoll.
 
     Parameters
     ----------
     base
         Byte address of its registers.
+    table
+        The registers.
     """
     device = Element("device", {"schemaVersion": "1.3", "xmlns:xs": "http://www.w3.org/2001/XMLSchema-instance",
                                 "xs:noNamespaceSchemaLocation": "CMSIS-SVD.xsd"})  # fmt: skip
     for tag, text in (
-        ("vendor", "Atoll"), ("name", "atoll"), ("version", str(VERSION)),
-        ("description", "Accelerator for graph neural networks"), ("addressUnitBits", "8"),
+        ("vendor", "Atoll"), ("name", table.name), ("version", str(VERSION)),
+        ("description", table.doc), ("addressUnitBits", "8"),
         ("width", str(REGISTER_BITS)),
         ("size", str(REGISTER_BITS)), ("access", "read-write"), ("resetValue", "0x0"), ("resetMask", "0xffffffff"),
     ):  # fmt: skip
         SubElement(device, tag).text = text
     peripheral = SubElement(SubElement(device, "peripherals"), "peripheral")
     for tag, text in (
-        ("name", "ATOLL"),
-        ("description", f"A machine behind its control port, {MAGIC:#x}"),
+        ("name", table.name.upper()),
+        ("description", f"{table.doc}, behind its registers"),
         ("baseAddress", f"{base:#x}"),
     ):
         SubElement(peripheral, tag).text = text
@@ -44,10 +46,10 @@ def svd(base: int = 0) -> str:
     for tag, text in (("offset", "0x0"), ("size", f"{_SPAN:#x}"), ("usage", "registers")):
         SubElement(block, tag).text = text
     interrupt = SubElement(peripheral, "interrupt")
-    for tag, text in (("name", "ATOLL"), ("description", "A run is done and not acknowledged"), ("value", "0")):
+    for tag, text in (("name", table.name.upper()), ("description", table.interrupt), ("value", "0")):
         SubElement(interrupt, tag).text = text
     registers = SubElement(peripheral, "registers")
-    for entry in REGISTERS:
+    for entry in table.entries:
         _register(SubElement(registers, "register"), entry)
     ElementTree.indent(device)
     return ElementTree.tostring(device, encoding="unicode", xml_declaration=True) + "\n"
@@ -76,7 +78,7 @@ def _field(element: Element, field: Field, at: int) -> None:
             value = SubElement(values, "enumeratedValue")
             for tag, text in (
                 ("name", member.name),
-                ("description", getattr(member, "doc", "")),
+                ("description", getattr(member, "doc", member.name.lower())),
                 ("value", str(int(member))),
             ):
                 SubElement(value, tag).text = text

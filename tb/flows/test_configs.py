@@ -16,10 +16,11 @@ from typer.testing import CliRunner
 from contracts.errors import InputError
 from contracts.parameters import Range
 from hw.config import MachineConfig
+from hw.dnp.machine import NeuralMachine
 from hw.machine import machine_of
 from hw.stream.black_box import black_boxes_of
 from scripts.cli import app
-from scripts.config import KINDS, Key, keys_of, load_machine, names
+from scripts.config import KINDS, Key, array_keys, array_names, keys_of, load_array, load_machine, names
 from scripts.flows.configs import markdown, rows
 from sim.harness import ROOT
 from tb.flows.configurations import small_community
@@ -168,6 +169,61 @@ def test_a_ring_keeps_no_rows_on_the_chip(tmp_path: Path) -> None:
     message = "row_lines must be 0 on a ring, not 64"
     with pytest.raises(InputError, match=message):
         load(tmp_path, WHOLE["community"] + BESIDE + "[ring.chiplet]\nrow_lines = 64\n")
+
+
+#: An array whose sizes all differ from the defaults.
+ARRAY = {
+    "array": {"rows": 2, "columns": 6, "board": 4, "input": 40, "output": 50, "port": 5},
+    "core": {"wm_depth": 80, "xm_depth": 60, "p_depth": 70, "table_bits": 4},
+}
+
+
+def array_file(folder: Path, sections: dict[str, dict[str, Any]]) -> str:
+    path = folder / "array.toml"
+    path.write_text("".join(f"[{name}]\n" + "".join(f"{k} = {v}\n" for k, v in keys.items())
+                            for name, keys in sections.items()))  # fmt: skip
+    return str(path)
+
+
+def test_every_size_of_an_array_is_set_by_its_key(tmp_path: Path) -> None:
+    config = load_array(array_file(tmp_path, ARRAY))
+    assert {key.section for key in array_keys()} == set(ARRAY)
+    assert sorted((key.path, key.owner, key.name) for key in array_keys()) == sorted(tree(config))
+    for key in array_keys():
+        owner = reduce(getattr, key.path, config)
+        assert getattr(owner, key.name) == ARRAY[key.section][key.name] != getattr(type(owner)(), key.name)
+    for row in rows(config):
+        assert row.meaning, row
+        assert row.values, row
+    assert set(array_names()).isdisjoint(names())
+    for name in array_names():
+        NeuralMachine(load_array(name))
+
+
+@pytest.mark.parametrize(
+    ("sections", "said"),
+    [
+        ({"array": {"rows": 3}}, "array: rows must be a multiple of 2 in 2..64, not 3"),
+        ({"array": {"rows": "true"}}, r"array.rows: is True; expected a whole number"),
+        ({"array": {}, "core": {"wm": 1}}, r"core.wm: is unknown.*; expected p_depth, table_bits, wm_depth, xm_depth"),
+        ({"array": {}, "chiplet": {}}, "has a section 'chiplet'; expected array and core"),
+    ],
+)
+def test_a_wrong_file_of_an_array_is_refused(sections: dict[str, dict[str, Any]], said: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=said):
+        load_array(array_file(tmp_path, sections))
+
+
+def test_arrays_and_machines_are_not_taken_for_each_other() -> None:
+    with pytest.raises(InputError, match="has a section 'array'; expected chiplet, pe, "):
+        load_machine("dnp-board")
+    with pytest.raises(InputError, match="has a section 'chiplet'; expected array and core"):
+        load_array("small")
+    with pytest.raises(InputError, match="configuration dnp-bord: is no file, perhaps dnp-board; expected a path or"):
+        load_array("dnp-bord")
+    done = CliRunner().invoke(app, ["configs", "dnp-board"])
+    assert done.exit_code == 0
+    assert " core.wm_depth " in done.output
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ from golden.model.training import Training, train
 from golden.model.weights import KINDS, read_weights, write_weights
 from scripts.blocks import UserError
 from scripts.cli import main
-from scripts.config import CONFIGS, load_machine
+from scripts.config import CONFIGS, load_array, load_machine
 from scripts.dnp import programs
 from scripts.flows.batch import parse_fan_out
 from sim.problems import random_problem
@@ -127,7 +127,7 @@ def configuration(rng: Rng, folder: Path) -> None:
     text = files[rng.integers(len(files))].read_text()
     data = renumbered(rng, text).encode() if rng.random() < 0.5 else damaged(rng, text.encode())
     (folder / "c.toml").write_bytes(data)
-    load_machine(str(folder / "c.toml"))
+    (load_array if "[array]" in text else load_machine)(str(folder / "c.toml"))
 
 
 def planetoid(rng: Rng, folder: Path) -> None:

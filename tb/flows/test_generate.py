@@ -5,8 +5,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from scripts.blocks import find
+from scripts.cli import app
 from scripts.flows.generate import Generated, generate, lint
 from scripts.flows.readable import plain_names
 from scripts.flows.yosys import program
@@ -86,6 +88,23 @@ def test_a_machine_in_a_file_for_each_part(machine: Generated) -> None:
     modules = [name for path in paths for name in re.findall(r"^module (\w+)", path.read_text(), re.M)]
     assert len(modules) == len(set(modules)) == machine.modules
     assert set(re.findall(r"(\w+)\.v\b", machine.core.read_text())) == files
+
+
+def test_an_array_behind_axi(tmp_path: Path) -> None:
+    config = tmp_path / "my-array.toml"
+    config.write_text(
+        "[array]\nrows = 2\ncolumns = 2\n[core]\nwm_depth = 20\nxm_depth = 8\np_depth = 16\ntable_bits = 2\n"
+    )
+    done = CliRunner().invoke(
+        app, ["generate", "dnp.machine", "--config", str(config), "--lint", "-o", str(tmp_path / "out")]
+    )
+    assert done.exit_code == 0, done.output
+    text = (tmp_path / "out" / "dnp_machine_my_array.v").read_text()
+    assert "//   rows = 2\n" in text
+    assert "//   core.wm_depth = 20\n" in text
+    assert re.findall(r"^module (neural_chip|dnp_core)\b", text, re.M) == ["neural_chip", "dnp_core"]
+    for port in ("s_axil_awaddr", "s_axis_tlast", "s_axis_tready", "m_axis_tvalid", "m_axis_tlast", "irq"):
+        assert re.search(rf"^  (?:input|output).* {port};$", text, re.M), port
 
 
 @pytest.mark.parametrize("target", ["lint", pytest.param("sim", marks=full)])

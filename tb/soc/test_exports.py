@@ -13,9 +13,9 @@ import pytest
 import xmlschema
 
 from contracts import Error, RegionKind
-from contracts.registers import REGISTERS
-from scripts.flows.generate import machine_files, port_list
-from scripts.machine import make_machine
+from contracts.registers import ARRAY_MAGIC, ARRAY_MAP, ARRAY_REGISTERS, MACHINE_MAP, REGISTERS, RegisterMap
+from scripts.flows.generate import array_files, is_array, machine_files, port_list
+from scripts.machine import make_array, make_machine
 from soc.exports.c_header import c_header
 from soc.exports.csr_json import csr_json
 from soc.exports.device_tree import device_tree
@@ -45,12 +45,15 @@ def test_the_schema_of_svd_refuses_what_is_wrong() -> None:
         SVD.validate(svd().replace("<access>read-only</access>", "<access>sometimes</access>", 1))
 
 
-def test_svd_says_what_the_table_says() -> None:
-    registers = ElementTree.fromstring(svd()).findall("peripherals/peripheral/registers/register")
+@pytest.mark.parametrize("table", [MACHINE_MAP, ARRAY_MAP])
+def test_svd_says_what_the_table_says(table: RegisterMap) -> None:
+    text = svd(table=table)
+    SVD.validate(text)
+    registers = ElementTree.fromstring(text).findall("peripherals/peripheral/registers/register")
     assert [(one.findtext("name"), int(one.findtext("addressOffset", ""), 0)) for one in registers] == [
-        (entry.name, entry.address) for entry in REGISTERS
+        (entry.name, entry.address) for entry in table.entries
     ]
-    for element, entry in zip(registers, REGISTERS, strict=True):
+    for element, entry in zip(registers, table.entries, strict=True):
         fields = {
             one.findtext("name"): (int(one.findtext("bitOffset", "")), int(one.findtext("bitWidth", "")))
             for one in element.findall("fields/field")
@@ -85,20 +88,21 @@ def test_every_port_belongs_to_a_bus_interface_or_shows_the_work(component: str)
     assert kinds == {"m_axi": "aximm", "s_axil": "aximm", "clk": "clock", "rst": "reset", "irq": "interrupt"}
 
 
-def test_json_says_what_the_table_says() -> None:
-    table = json.loads(csr_json())
-    assert [(one["name"], one["address"], one["access"], one["reset"]) for one in table["registers"]] == [
-        (entry.name, entry.address, entry.access.value, entry.reset) for entry in REGISTERS
+@pytest.mark.parametrize("table", [MACHINE_MAP, ARRAY_MAP])
+def test_json_says_what_the_table_says(table: RegisterMap) -> None:
+    found = json.loads(csr_json(table))
+    assert [(one["name"], one["address"], one["access"], one["reset"]) for one in found["registers"]] == [
+        (entry.name, entry.address, entry.access.value, entry.reset) for entry in table.entries
     ]
 
 
 def test_the_header_says_what_the_table_says() -> None:
     defined = dict(re.findall(r"^#define (\w+) (0x[0-9a-f]+|\d+)u?\b", c_header(), re.M))
-    for entry in REGISTERS:
-        assert int(defined[f"ATOLL_REG_{entry.name}"], 0) == entry.address
+    for prefix, entry in [("REG", entry) for entry in REGISTERS] + [("ARRAY", entry) for entry in ARRAY_REGISTERS]:
+        assert int(defined[f"ATOLL_{prefix}_{entry.name}"], 0) == entry.address
         for field in entry.layout.fields:
             if field.name != "reserved":
-                name, at = f"ATOLL_REG_{entry.name}_{field.name.upper()}", entry.layout.offsets[field.name]
+                name, at = f"ATOLL_{prefix}_{entry.name}_{field.name.upper()}", entry.layout.offsets[field.name]
                 assert int(defined[f"{name}_SHIFT"], 0) == at
                 assert int(defined[f"{name}_MASK"], 0) == ((1 << field.bits) - 1) << at
     assert all(int(defined[f"ATOLL_ERROR_{code.name}"], 0) == code for code in Error)
@@ -123,3 +127,12 @@ def test_a_machine_comes_with_all_of_them() -> None:
         "atoll_registers.h", "machine_small.svd", "machine_small.csr.json", "machine_small.ipxact.xml",
         "machine_small.dts", "machine_small_bench.cpp",
     }  # fmt: skip
+
+
+def test_an_array_comes_with_its_registers() -> None:
+    array = make_array("dnp-board")
+    assert is_array(port_list(array))
+    files = array_files("dnp_machine", array.sizes())
+    assert set(files) == {"atoll_registers.h", "dnp_machine.svd", "dnp_machine.csr.json"}
+    resets = {one["name"]: one["reset"] for one in json.loads(files["dnp_machine.csr.json"])["registers"]}
+    assert (resets["ID"], resets["MEMORY"]) == (ARRAY_MAGIC, 525 | 127 << 16)
