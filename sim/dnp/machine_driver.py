@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 import select
 import struct
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
@@ -38,6 +39,8 @@ __all__ = ["DeviceStreams", "Ended", "MachineDriver", "Registers", "Streams"]
 
 #: Beats of a stream in a file: 32 bits each, in the computer's order of bytes.
 _BEAT_BYTES = 4
+#: Results of a packet while samples pass, so that a host need not hold those of a whole run at once.
+_PACKET = 256
 #: Counters wrap.
 _COUNTS = 1 << REGISTER_BITS
 
@@ -102,7 +105,7 @@ class MachineDriver:
     registers, streams
         The ways to the array.
     patience
-        Times that an operation waits in vain before it is given up; `None` never gives up.
+        Times that an operation waits and nothing happens before it is given up; `None` never gives up.
     """
 
     def __init__(self, registers: Registers, streams: Streams, patience: int | None = None) -> None:
@@ -260,7 +263,7 @@ class MachineDriver:
     async def run(self, mapping: Mapped, samples: Sequence[tuple[Ints, Ints | None]]) -> Ended:
         """Load a mapped network, let the samples pass or be learnt, and return what left the array."""
         await self.load(mapping.machine())
-        await self.start()
+        await self.start(packet=_PACKET)
         await self.feed({edge: end.words for edge, end in mapping.feeds([sample]).items()} for sample in samples)
         return await self.finish()
 
@@ -277,9 +280,9 @@ class MachineDriver:
 
     async def _settle(self) -> None:
         """Wait until the array has taken the frames that were sent."""
-        waits = 0
+        waits, before = 0, None
         while (loaded := (await self.read_register("WORDS_LOADED"))["count"]) != self._sent % _COUNTS:
-            waits += 1
+            waits, before = waits + 1 if loaded == before else 0, loaded
             if self._patience is not None and waits > self._patience:
                 raise DriverError(f"register WORDS_LOADED: {loaded} after {waits} waits, expected {self._sent}")
             await self.registers.wait()
@@ -304,10 +307,12 @@ class MachineDriver:
 class DeviceStreams:
     """Streams behind a file of which a read or a write is a packet, such as that of Linux' AXI-Stream FIFO.
 
+    While a packet cannot be written, those that come are read and kept: neither way waits for the other.
+
     Parameters
     ----------
     device
-        The file.
+        The file, or a descriptor of an open one.
     pause
         Seconds that `receive` waits for a packet.
     most
@@ -321,10 +326,14 @@ class DeviceStreams:
 
     def __init__(self, device: str | os.PathLike[str] | int, pause: float = 1.0, most: int = 1 << 16) -> None:
         self._pause, self._most = pause, most
+        self._kept: deque[list[int]] = deque()
+        if isinstance(device, int):
+            self._file = device
+            return
         try:
-            self._file = device if isinstance(device, int) else os.open(device, os.O_RDWR)
+            self._file = os.open(device, os.O_RDWR)
         except OSError as error:
-            raise DriverError(f"{os.fspath(device)}: cannot open: {error}") from None  # type: ignore[arg-type]
+            raise DriverError(f"{os.fspath(device)}: cannot open: {error}") from None
 
     def __enter__(self) -> Self:
         return self
@@ -336,12 +345,21 @@ class DeviceStreams:
 
     async def send(self, packet: Sequence[int]) -> None:
         """Write a packet."""
-        os.write(self._file, struct.pack(f"={len(packet)}I", *packet))
+        while True:
+            come, room, _ = select.select([self._file], [self._file], [])
+            if room:
+                os.write(self._file, struct.pack(f"={len(packet)}I", *packet))
+                return
+            if come:
+                self._kept.append(self._read())
 
     async def receive(self) -> list[int]:
         """Read a packet."""
-        ready, _, _ = select.select([self._file], [], [], self._pause)
-        if not ready:
-            return []
+        if self._kept:
+            return self._kept.popleft()
+        come, _, _ = select.select([self._file], [], [], self._pause)
+        return self._read() if come else []
+
+    def _read(self) -> list[int]:
         data = os.read(self._file, self._most * _BEAT_BYTES)
         return list(struct.unpack(f"={len(data) // _BEAT_BYTES}I", data))

@@ -217,6 +217,7 @@ async def one_processor_stops_by_an_error_and_the_others_go_on(dut: Any) -> None
     machine.run(LIMIT)
     await driver.run({}, LIMIT)
     await driver.stop()
+    assert (int(dut.stop.value), int(dut.stopped.value)) == (StopCode.OPCODE, bad)
     await driver.compare(machine, [0, bad, bad + 1, last])
     assert machine.state.code[bad] == StopCode.OPCODE
 

@@ -11,6 +11,7 @@ import pytest
 
 from contracts.dnp import gbus
 from contracts.dnp.config import ProcessorConfig
+from contracts.dnp.isa import StopCode
 from contracts.dnp.topology import EAST, SOUTH, Grid, Topology
 from golden.dnp.array import ArrayModel
 from golden.dnp.assembler import assemble
@@ -141,6 +142,26 @@ async def a_forward_pass_has_the_model_s_outputs(dut: Any) -> None:
     cocotb.log.info(
         "forward pass: %.0f clocks of the slowest board, %d with one clock", max(clocks) / slowest, machine.clock
     )
+
+
+@cocotb.test(timeout_time=TIMEOUT, timeout_unit="ns")
+async def the_first_program_that_ends_by_an_error_is_named(dut: Any) -> None:
+    """In the clock of the host, whatever board it is on; the next start clears it."""
+    driver = await started(dut)
+    grid = Grid(SIDE, SIDE)
+    early, late = grid.processors - 1, 0
+    texts = {early: "SET #9 RC\nREP ADD RF0 A\n.word 0xffff", late: "LDI #4000 RC\nREP ADD RF0 A\n.word 0xffff"}
+    for stops in (True, False):
+        machine = ArrayModel(CONFIG, grid)
+        for processor in range(grid.processors):
+            machine.load(processor, assemble(texts.get(processor, "HALT") if stops else "HALT").program)
+        machine.start()
+        await driver.configure(grid)
+        await driver.load(machine)
+        await driver.run({}, LIMIT)
+        await driver.stop()
+        assert int(dut.stop.value) == (StopCode.OPCODE if stops else StopCode.NONE)
+        assert not stops or int(dut.stopped.value) == early
 
 
 @pytest.mark.parametrize(
