@@ -27,9 +27,9 @@ class BufferBoard(wiring.Component):
     """Hands on whole frames that the array can carry out, and nothing of any other.
 
     A frame goes on when its first three words are there and have been checked. A frame for one chip goes to its board,
-    one for all processors to every board in the same clock: ``valid`` of each then depends on ``ready`` of the others.
-    Nothing follows a READ until its last word has left. A packet may hold several frames and ends behind one; if it
-    ends within a WRITE whose words are under way, `abort` resets the chips' control blocks, which wait for the rest.
+    one for all processors to every board, which may take a word in different clocks. Nothing follows a READ until its
+    last word has left. A packet may hold several frames and ends behind one; if it ends within a WRITE whose words are
+    under way, `restart` resets the chips' control blocks, which wait for the rest.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class BufferBoard(wiring.Component):
         All frames that were taken have been carried out.
     answering : Out(1)
         Words are being read.
-    abort : Out(1)
+    restart : Out(1)
         The array has to be reset in the next clock, for a clock.
     """
 
@@ -78,7 +78,7 @@ class BufferBoard(wiring.Component):
                 "refusal": Out(Refusal()),
                 "idle": Out(1),
                 "answering": Out(1),
-                "abort": Out(1),
+                "restart": Out(1),
             }
         )
 
@@ -127,11 +127,12 @@ class BufferBoard(wiring.Component):
                 with m.If(sent):
                     m.next = "COLLECT"
             with m.State("CHECK"):
-                missing = (ended | ends) & ~reading & (left != 0)
+                right = code == ArrayError.NONE
+                missing = (ended | ends) & ~reading & (left != 0) & right
                 m.d.comb += self._refused(Mux(missing, ArrayError.TRUNCATED, code), Mux(missing, left, info))
-                with m.If((left == 0) | missing | ((code != ArrayError.NONE) & reading)):
+                with m.If((left == 0) | missing | (~right & reading)):
                     m.next = "COLLECT"
-                with m.Elif(code == ArrayError.NONE):
+                with m.Elif(right):
                     m.next = "HEAD"
                 with m.Else():
                     m.next = "SKIP"
@@ -171,11 +172,11 @@ class BufferBoard(wiring.Component):
                 with m.If((taken & (left == 1)) | ends | ended):
                     m.next = "COLLECT"
             with m.State("ABORT"):
-                m.d.comb += self.abort.eq(1)
+                m.d.comb += self.restart.eq(1)
                 m.next = "RESET"
             with m.State("RESET"):
                 m.next = "COLLECT"
-        m.d.sync += Cover(self.abort, "a packet ends within a frame that is under way")
+        m.d.sync += Cover(self.restart, "a packet ends within a frame that is under way")
         return m
 
     def _first_word(self, m: Module, header: Signal, place: Signal, ended: Signal, taken: Signal) -> None:
@@ -229,12 +230,13 @@ class BufferBoard(wiring.Component):
         return code, Mux(code == ArrayError.RANGE, Cat(address, count), header)
 
     def _distribute(self, m: Module, chosen: Signal, send: Signal, word: Signal, sent: Signal) -> None:
-        """Send a word to the boards that are chosen, to all of them in the same clock."""
-        readies = [~chosen[board] | bus.ready for board, bus in enumerate(self.g_o)]
-        m.d.comb += sent.eq(send & Cat(readies).all())
+        """Send a word to the boards that are chosen; it has been sent when the last of them takes it."""
+        had = Signal(len(self.boards))  # boards that have taken the word while others have not
+        ready = Cat(bus.ready for bus in self.g_o)
+        m.d.comb += sent.eq(send & (~chosen | had | ready).all())
+        m.d.sync += had.eq(Mux(sent | ~send, 0, had | (chosen & ready)))
         for board, bus in enumerate(self.g_o):
-            others = [ready for other, ready in enumerate(readies) if other != board]
-            m.d.comb += [bus.valid.eq(send & chosen[board] & Cat(1, *others).all()), bus.payload.eq(word)]
+            m.d.comb += [bus.valid.eq(send & chosen[board] & ~had[board]), bus.payload.eq(word)]
 
     def _answers(self, m: Module, left: Signal) -> Any:
         """Join the boards' answers, of which one comes at a time; return whether a word leaves."""

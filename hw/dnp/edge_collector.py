@@ -25,10 +25,12 @@ class EdgeCollector(wiring.Component):
     ----------
     edges
         Edge ports.
+    bits
+        Of the number of results in a packet.
 
     Attributes
     ----------
-    packet : In(16)
+    packet : In
         Results after which a packet ends; 0: with the run.
     i : streams of signed(16)
         From the edge ports; ``ready`` is a register.
@@ -41,11 +43,11 @@ class EdgeCollector(wiring.Component):
         A result leaves; a word of an answer leaves.
     """
 
-    def __init__(self, edges: int) -> None:
+    def __init__(self, edges: int, bits: int = 16) -> None:
         self.edges = edges
         super().__init__(
             {
-                "packet": In(16),
+                "packet": In(bits),
                 "i": In(WORD_STREAM).array(edges),
                 "answer": In(stream.Signature(FrameWord())),
                 "end": In(stream.Signature(unsigned(1))),
@@ -73,7 +75,8 @@ class EdgeCollector(wiring.Component):
         ]
         source, found = arbiter.o.payload.source, arbiter.o.payload.payload
         beat = data.View(struct(BEAT), self.o.payload.beat)
-        result, leaves, full, count = Signal(), Signal(), Signal(), Signal.like(self.packet)
+        result, leaves, full = Signal(), Signal(), Signal()
+        count = Signal.like(self.packet)  # results of the packet under way
         m.d.comb += [
             result.eq(source < edges),
             leaves.eq(arbiter.o.valid & arbiter.o.ready),

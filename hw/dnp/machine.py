@@ -173,7 +173,7 @@ class NeuralMachine(wiring.Component):
             connect(m, feeder.o[edge], array.i[edge])
             connect(m, array.o[edge], collector.i[edge])
         settled = self._sort(m, incoming, buffers, feeder, port, flushed)
-        m.d.sync += [flushed.eq(port.flush), cleared.eq(port.flush | buffers.abort)]
+        m.d.sync += [flushed.eq(port.flush), cleared.eq(port.flush | buffers.restart)]
         for block in (array, feeder):
             m.d.comb += [block.topology.eq(port.topology), block.host.eq(port.host)]
         counts = {

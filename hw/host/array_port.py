@@ -42,6 +42,8 @@ class ArrayPort(wiring.Component):
         Values of the registers that describe the hardware, by name.
     topologies
         Joints that the array has.
+    counter_bits
+        Bits of each counter, 1..32; counters wrap.
 
     Attributes
     ----------
@@ -60,10 +62,22 @@ class ArrayPort(wiring.Component):
         See `Refusal`; one that comes in the clock of a refused access counts first.
     counts : In
         A bit for each of `ARRAY_COUNTERS`: it counts in this clock.
+
+    Raises
+    ------
+    ValueError
+        If `counter_bits` is out of its range.
     """
 
-    def __init__(self, sizes: Mapping[str, int], topologies: tuple[Topology, ...] = tuple(Topology)) -> None:
-        self.sizes, self.topologies = sizes, topologies
+    def __init__(
+        self,
+        sizes: Mapping[str, int],
+        topologies: tuple[Topology, ...] = tuple(Topology),
+        counter_bits: int = REGISTER_BITS,
+    ) -> None:
+        if not 1 <= counter_bits <= REGISTER_BITS:
+            raise ValueError(f"counter_bits must be in 1..{REGISTER_BITS}, not {counter_bits!r}")
+        self.sizes, self.topologies, self._counter_bits = sizes, topologies, counter_bits
         super().__init__(
             {
                 **flat_members("s_axil", In(AXI4LiteSignature(ADDRESS_WIDTH))),
@@ -92,7 +106,7 @@ class ArrayPort(wiring.Component):
         connect_flat(m, self, "s_axil", bus.bus)
         enabled, done = Signal(), Signal()
         error, info = Signal(8), Signal(REGISTER_BITS)
-        counters = [Signal(REGISTER_BITS, name=name) for name in ARRAY_COUNTERS]
+        counters = [Signal(self._counter_bits, name=name) for name in ARRAY_COUNTERS]
         m.d.comb += self.irq.eq(done & enabled)
         stopped = self.code != StopCode.NONE
         values: dict[str, Value] = {

@@ -242,8 +242,15 @@ BLOCKS: tuple[Block, ...] = (
         bench_parameters={"address_width": 20, "cores": 3},
         narrow={"address_width": 20, "cores": 3},
     ),
-    # Registers of an array of DNP-IIs; the bench is that of dnp.machine.
-    Block(name="host.array_port", factory="hw.dnp.factories:array_port", parameters={"side": 4}),
+    # Registers of an array of DNP-IIs.
+    Block(
+        name="host.array_port",
+        factory="hw.dnp.factories:array_port",
+        parameters={"side": 4},
+        bench="tb.host.test_array_port",
+        bench_factory="tb.host.test_array_port:port_of_array",
+        narrow={"counter_bits": 9},
+    ),
     # Attribute cores behind the queue of commands.
     Block(name="host.queued", factory="hw.host.factories:queued_cores", synth=False),
     # The chiplet with a control port in front: the top level for a system on chip.

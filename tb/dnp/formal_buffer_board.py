@@ -4,7 +4,7 @@
 from typing import Any
 
 from amaranth.asserts import AnySeq
-from amaranth.hdl import Assert, Assume, Cat, Cover, Elaboratable, Module, Signal, Value
+from amaranth.hdl import Assert, Assume, Cat, Cover, Elaboratable, Module, Mux, Signal, Value
 from amaranth.lib import data
 
 from contracts import ArrayError
@@ -82,21 +82,17 @@ class BufferBoardSpec(Elaboratable):
         assume_stream(m, dut.i, "i")
         assume_stream(m, dut.command, "command")
         restart = Signal()
-        m.d.sync += restart.eq(dut.abort)
+        m.d.sync += restart.eq(dut.restart)
         readers = []
         for number, bus in enumerate(dut.g_o):
             m.d.comb += bus.ready.eq(AnySeq(1))
             readers.append(reader := _Reader(m, bus, number, restart))
-            if self.boards == 1:
-                assert_stream(m, bus, f"g_o_{number}")
+            assert_stream(m, bus, f"g_o_{number}")
             self._frames(m, dut, reader, number, closed)
-            m.d.comb += Assert(~dut.command.ready | (reader.moves & (reader.index == 0)))
-            m.d.comb += Assert(~dut.command.ready | reader.incoming.all)
-            on = reader.incoming.operation == Operation.ON
-            m.d.comb += Assert(~dut.command.ready | (on == dut.command.payload))
+            self._commands(m, dut, reader, number)
         owed = self._answers(m, dut, readers)
         m.d.comb += [
-            Cover(dut.abort),
+            Cover(dut.restart),
             Cover((owed == 1) & dut.answer.valid & dut.answer.ready & (readers[0].left == 2)),
             Cover(readers[-1].moves & (readers[-1].index == 3) & (readers[-1].left == 1) & readers[-1].header.all),
             *(
@@ -119,14 +115,23 @@ class BufferBoardSpec(Elaboratable):
                 Assert(reading | ~status),
                 Assert(status | ~closed),
             ]
-        # Nothing but ON and OFF, from a command, stands between frames.
-        with m.If(reader.moves & (reader.index == 0) & ~reader.begins):
-            m.d.comb += Assert(dut.command.ready)
         with m.If(reader.counted):
             end = reader.address + dut.g_o[number].payload
             m.d.comb += Assert(dut.g_o[number].payload != 0)
             for space, depth in DEPTHS.items():
                 m.d.comb += Assert((header.space != space) | (end <= depth))
+
+    def _commands(self, m: Module, dut: BufferBoard, reader: _Reader, number: int) -> None:
+        """Let nothing but commands stand between frames, each once on every board."""
+        had, now, operation = Signal(name=f"had_{number}"), Signal(name=f"now_{number}"), reader.incoming.operation
+        m.d.comb += now.eq(reader.moves & (reader.index == 0) & ~reader.begins)
+        m.d.sync += had.eq((had | now) & ~dut.command.ready)
+        m.d.comb += Assert(~dut.command.ready | had | now)
+        with m.If(now):
+            m.d.comb += [
+                Assert(dut.command.valid & ~had & reader.incoming.all),
+                Assert(operation == Mux(dut.command.payload, Operation.ON, Operation.OFF)),
+            ]
 
     def _answers(self, m: Module, dut: BufferBoard, readers: list[_Reader]) -> Signal:
         """Let a board answer what it is asked for; nothing else moves until all of it has left."""
