@@ -89,7 +89,7 @@ BLOCKS: tuple[Block, ...] = (
         bench_parameters={"boards": 2},
         formal="tb.dnp.formal_buffer_board",
     ),
-    Block(name="dnp.run_control", factory="hw.dnp.run_control:RunControl"),
+    Block(name="dnp.run_control", factory="hw.dnp.run_control:RunControl", formal="tb.dnp.formal_run_control"),
     Block(
         name="dnp.edge_feeder",
         factory="hw.dnp.factories:edge_feeder",

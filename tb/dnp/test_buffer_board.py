@@ -1,7 +1,8 @@
 """Buffer board: any frames, right and wrong, against what the rules of frames say of them; and its proofs."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import cocotb
@@ -54,9 +55,9 @@ class Host:
         #: Words of the frame under way on each board, and those that it owes.
         self._frames: list[list[int]] = [[] for _ in range(boards())]
         self.owed = 0
-        self.replies = iter(())
+        self.replies: Iterator[int] = iter([])
         for number in range(boards()):
-            bench.take(f"g_o__{number}", lambda word, number=number: self._word(number, word))
+            bench.take(f"g_o__{number}", partial(self._word, number))
         bench.take("answer", self._answered)
         self.dut.closed.value = self.dut.cut.value = 0
         cocotb.start_soon(self._watch())

@@ -51,7 +51,8 @@ class Feeder:
 
     def send(self, random: Random, grid: Grid, ports: list[int]) -> tuple[int, list[tuple[int, int]]]:
         """Send a word to each port and expect it there; return how many go on, and what is refused."""
-        went, refused = 0, []
+        went = 0
+        refused: list[tuple[int, int]] = []
         for port in ports:
             beat = {"word": random.getrandbits(16), "port": port, "kind": random.getrandbits(4)}
             self.bench.drive("i", [beat])
@@ -71,7 +72,7 @@ async def words_go_to_their_ports_in_every_topology(dut: Any, pace: float) -> No
     random = feeder.bench.random
     feeder.bench.pace(idle=pace, stall=pace)
     beyond = sorted({port | 1 << bit for bit in range(12) for port in (0, 1, 5)} - set(range(len(feeder.edges))))
-    went, refused = 0, []
+    went, refused = 0, list[tuple[int, int]]()
     for topology, host in product(Topology, range(16)):
         await feeder.join(topology, host)
         sides = frozenset(side for side in range(4) if host >> side & 1)
@@ -96,12 +97,14 @@ async def a_port_that_waits_holds_up_the_others_only_when_its_queue_is_full(dut:
         fast = (slow + 1) % len(feeder.edges)
         feeder.send(bench.random, grid, [slow] * room + [fast] * 20)
         await bench.cycles(room + 40)
-        assert not bench.drivers["i"].busy_words
+        waiting = bench.drivers["i"].busy_words
+        assert not waiting
         assert not bench.expected[f"o__{fast}"]
         assert len(bench.expected[f"o__{slow}"]) == room
         feeder.send(bench.random, grid, [slow, fast])
         await bench.cycles(40)
-        assert bench.drivers["i"].busy_words == 2
+        waiting = bench.drivers["i"].busy_words
+        assert waiting == 2
         bench.pace(stall={f"o__{slow}": 0.0})
         await bench.drain()
 
