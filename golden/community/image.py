@@ -23,10 +23,14 @@ from golden.locator.schedule import Schedule
 from golden.model.network import Problem
 from golden.program.chiplet import Owned, by_topology, chiplet_image
 from golden.program.layer import Search
-from golden.ring.image import PART, parts_of, shared_out
+from golden.ring.image import parts_of, shared_out
 from golden.ring.placement import Placement
 
 __all__ = ["Positions", "build_community_image", "build_community_images", "positions_of", "tiles_of"]
+
+#: Fewest rows of a part that is combined and sent before the next: community PEs combine faster, and a command costs as
+#: much as with gather PEs.
+PART = 512
 
 
 def tiles_of(image: Image) -> int:
@@ -100,6 +104,7 @@ def build_community_images(
     names: IntArray | None = None,
     part: int = PART,
     weight_room: WeightRoom | None = None,
+    scratch_lines: int = 0,
 ) -> list[Image]:
     """Images of all chiplets of a ring; a ring of one has the image of a chiplet that works alone.
 
@@ -115,7 +120,7 @@ def build_community_images(
         int64 [nodes], user's number of each VID, for messages; default: the VIDs.
     part
         As for `golden.ring.image.parts_of`.
-    weight_room
+    weight_room, scratch_lines
         As for `golden.program.chiplet.chiplet_image`.
 
     Raises
@@ -125,19 +130,16 @@ def build_community_images(
     """
     search = _search(schedule, limits, scheme)
     placement.check(problem.graph)
+    rooms: dict[str, Any] = {"weight_room": weight_room, "scratch_lines": scratch_lines}
     if placement.chiplets == 1:
-        return [
-            build_community_image(problem, schedule, limits, scheme, room=room, names=names, weight_room=weight_room)
-        ]
+        return [build_community_image(problem, schedule, limits, scheme, room=room, names=names, **rooms)]
     shares = shared_out(problem, placement)
-    return [
-        _image(problem, own, lambda count: parts_of(count, part), search, room, names, weight_room) for own in shares
-    ]
+    return [_image(problem, own, lambda count: parts_of(count, part), search, room, names, rooms) for own in shares]
 
 
 def _image(
     problem: Problem, owned: list[Owned], parts: Callable[[int], list[range]], search: Search, room: Room | None,
-    names: IntArray | None, weight_room: WeightRoom | None, **how: Any,
+    names: IntArray | None, rooms: Mapping[str, Any], **how: Any,
 ) -> Image:  # fmt: skip
     """Return the image of a chiplet, in tiles if its vertices do not fit or edges between them have no reverse."""
     graph = problem.graph
@@ -146,7 +148,7 @@ def _image(
     subgraphs = {own: Subgraph(graph.name, own.first, own.untiled, own.sources, graph.nodes, called) for own in owned}
     how_located = (room, search.schedule, search.limits)
     if not any(each.directed or not each.fits(*how_located) for each in subgraphs.values()):
-        return chiplet_image(problem, owned, parts, search=search, weight_room=weight_room, **how)
+        return chiplet_image(problem, owned, parts, search=search, **rooms, **how)
     # No part has more vertices than the node table.
     step = room.block if room else max(1, owned[0].count)
 
@@ -154,7 +156,7 @@ def _image(
         return [part[first : first + step] for part in parts(count) for first in range(0, max(1, len(part)), step)]
 
     tiles = {own: parted(each, *how_located) for own, each in subgraphs.items()}
-    return chiplet_image(problem, owned, pieces, search=search, tiles=tiles, weight_room=weight_room)
+    return chiplet_image(problem, owned, pieces, search=search, tiles=tiles, **rooms)
 
 
 def _check(problem: Problem) -> None:
@@ -181,10 +183,10 @@ def build_community_image(
     scheme: Scheme = PAIRS,
     *,
     in_stages: bool = False,
-    row_lines: int = 0,
     room: Room | None = None,
     names: IntArray | None = None,
     weight_room: WeightRoom | None = None,
+    scratch_lines: int = 0,
 ) -> Image:
     """Image of one chiplet that owns the whole graph.
 
@@ -199,14 +201,11 @@ def build_community_image(
         Parameters of the location, and how sums are shared; its `partners` and `columns` are the chiplet's.
     in_stages
         Combine all rows first, as on a ring.
-    row_lines
-        Lines of 64 bytes of the chiplet's row memory. Results of a hidden layer that fit beside its input stay
-        there and have no region in the image, unless the layer ends on the neural chip.
     room
         Capacity of the chiplet: a larger graph is computed in tiles, in stages. Default: unlimited.
     names
         int64 [nodes], what the user calls each VID, for messages; default: the VIDs.
-    weight_room
+    weight_room, scratch_lines
         As for `golden.program.chiplet.chiplet_image`.
 
     Raises
@@ -216,6 +215,5 @@ def build_community_image(
         vertex with its neighbours does not fit into `room`.
     """
     search, owned = _search(schedule, limits, scheme), by_topology(problem, lambda each: Owned.whole(each.graph))
-    lines = 0 if in_stages else row_lines
-    how: dict[str, Any] = {"in_stages": in_stages, "row_lines": lines}
-    return _image(problem, owned, lambda count: [range(count)], search, room, names, weight_room, **how)
+    rooms: dict[str, Any] = {"weight_room": weight_room, "scratch_lines": scratch_lines}
+    return _image(problem, owned, lambda count: [range(count)], search, room, names, rooms, in_stages=in_stages)

@@ -1,6 +1,7 @@
 """One image for each chiplet of a ring, and the joining of results."""
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +21,7 @@ __all__ = ["PART", "build_images", "joined", "owned_of", "parts_of", "shared_out
 
 #: Most parts of a chiplet's rows that are combined and sent in turn, and the fewest rows of one, below which a
 #: command costs more than it saves.
-PARTS, PART = 4, 512
+PARTS, PART = 4, 64
 #: Bits of a hub's word where the start of its partial sum stands.
 _START = 8
 
@@ -156,6 +157,7 @@ def build_images(
     in_order: bool = False,
     part: int = PART,
     weight_room: WeightRoom | None = None,
+    scratch_lines: int = 0,
 ) -> list[Image]:
     """Images of all chiplets; a ring of one has the image of a chiplet that works alone.
 
@@ -171,7 +173,7 @@ def build_images(
         The filters match in order (R7).
     part
         As for :func:`parts_of`.
-    weight_room
+    weight_room, scratch_lines
         As for `golden.program.chiplet.chiplet_image`.
 
     Raises
@@ -181,9 +183,10 @@ def build_images(
     """
     placement.check(problem.graph)
     if placement.chiplets == 1:
-        return [build_image(problem, weight_room)]
+        return [build_image(problem, weight_room, scratch_lines)]
     shares = shared_out(problem, placement, by_source=by_source, in_order=in_order)
-    return [chiplet_image(problem, own, lambda count: parts_of(count, part), weight_room=weight_room) for own in shares]
+    room: dict[str, Any] = {"weight_room": weight_room, "scratch_lines": scratch_lines}
+    return [chiplet_image(problem, own, lambda count: parts_of(count, part), **room) for own in shares]
 
 
 def shared_out(
