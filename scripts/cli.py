@@ -438,8 +438,9 @@ def bench(
 ) -> None:
     """Run a benchmark.
 
-    One of ring, islands, community, machine, portfolio, networks, growth, scaling, stream, latency, cache-2050,
-    cache-rates, dnp-rates, dnp-scaling, dnp-learning, dnp-gates. A table goes to the screen, JSON and a plot to disk.
+    One of ring, islands, community, machine, portfolio, networks, growth, scaling, stream, latency, attributes,
+    cache-2050, cache-rates, dnp-rates, dnp-scaling, dnp-learning, dnp-gates. A table goes to the screen, JSON and a
+    plot to disk.
     """
     from scripts.bench import catalogue
     from scripts.flows.outputs import checked_folder

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +20,7 @@ from golden.locator.locator import Limits
 from golden.locator.schedule import Schedule
 from golden.model.layer import Int16Array
 from golden.model.network import Problem, infer, problem_of
-from golden.program.layer import Block, End, LayerPlan, Part, Search, Sums, blocks_of, digits_of, layer
+from golden.program.layer import Block, End, Fetch, LayerPlan, Part, Search, Sums, blocks_of, digits_of, fetch, layer
 from golden.program.program import Program, Reference, Section
 
 __all__ = ["BatchImage", "batch_results", "batches_of", "sampled_graph"]
@@ -85,13 +86,20 @@ def dense(problem: Problem) -> Int16Array:
 
 @dataclass(frozen=True, eq=False)
 class _Sections:
-    """Layout of the memory; roots and programs come first, since they are rewritten for every run."""
+    """Layout of the memory; roots and programs come first, since they are rewritten for every run.
+
+    ``seen``: what the host reads of a sample; the sample itself if that lies in memory. ``reports``: counts of each
+    FETCH. ``ones``: factors 1, which are ``given_ones`` or copied from there once.
+    """
 
     roots: Section
     programs: dict[int, Section]
+    seen: Section
+    reports: Section
     offsets: Section
     edges: Section
     attributes: Section
+    given_ones: Section
     ones: Section
     tree: Section
     rows: Section
@@ -107,11 +115,11 @@ class _Sections:
 
 
 class Places(NamedTuple):
-    """Location of the sample for the host: tree and attributes, and the length of each array of the tree in lines."""
+    """Location of the sample for the host: its `Batch`, its VIDs, and the counts of each FETCH."""
 
-    tree: Region
-    rows: Region
-    span: int
+    batch: Region
+    nodes: int
+    reports: Region
 
 
 class BatchImage:
@@ -129,15 +137,19 @@ class BatchImage:
         Target addresses by position, not by hash (A4).
     limits
         Limits of the locator, if community PEs compute the layers; None: gather PEs.
-    weight_room
+    weight_room, scratch_lines
         As for `golden.program.chiplet.chiplet_image`.
+    streamed
+        PEs read attributes as they are fetched, unless the first layer has more features than rows of weights.
+    shown
+        Whether the VIDs of a sample are left for the host, too.
 
     Attributes
     ----------
     data
         The whole memory, front empty.
-    at, results
-        Locations of the sample and of the roots' results, which are the first rows.
+    at, results, attributes
+        Locations of the sample, of the roots' results, which are the first rows, and of all attributes.
     row_bytes
         Distance of attribute rows.
 
@@ -155,6 +167,9 @@ class BatchImage:
         slotted: bool = True,
         limits: Limits | None = None,
         weight_room: WeightRoom | None = None,
+        scratch_lines: int = 0,
+        streamed: bool = False,
+        shown: bool = True,
     ) -> None:
         model = problem.model
         if model.model != Model.SAGE:
@@ -168,6 +183,7 @@ class BatchImage:
                 "fan-out", f"of {len(plan.fan_out)} hops", f"{len(model.layers)}, the layers of the network"
             )
         self.problem, self.plan, self.size, self.slotted, self.limits = problem, plan, size, slotted, limits
+        self.shown = shown
         graph, layers = problem.graph, model.layers
         most, inner = plan.most(size), plan.inner(size)
         if limits is not None and max(plan.fan_out) > limits.hubs:
@@ -177,37 +193,58 @@ class BatchImage:
         # Offsets, a factor and an edge of a vertex, beside its features.
         traffic = [Traffic(most * (row_bytes(each.f_in) + 12), most) for each in layers]
         blocks = blocks_of(layers, weight_room, traffic)
-        p = Program(1 + sum((_BLOCK_COMMANDS + 2 * len(each.rows)) * len(each.columns) for each in blocks))
+        self.streamed = streamed and len(blocks[0].rows) == 1
+        fetches = len(blocks[0].columns) * (1 if limits is None else 2) if self.streamed else 1
+        commands = fetches + 3 + sum((_BLOCK_COMMANDS + 2 * len(each.rows)) * len(each.columns) for each in blocks)
+        p = Program(1 + commands, scratch_lines)
         roots, programs = p.reserve(RegionKind.ROOTS, 0, size * 4, size, 1, 4), {}
         for number, end in model.ends.items():
             words = end.words(inner).size
             programs[number] = p.reserve(RegionKind.PROGRAM, number, 4 * words, words, 1, 4)
         features = dense(problem)
         self.row_bytes = row_bytes(features.shape[1])
-        span = most * 4 // LINE_BYTES + 1
-        widest = max(len(each.columns[0]) for each in blocks)
-        # For community PEs, the vertices to compute lie behind all their sources.
-        rows = most + (inner if limits is not None else 0)
+        self.span = span = most * 4 // LINE_BYTES + 1
+        # Each layer needs one hop less. For community PEs, what it computes lies behind all that it is computed from.
+        widths = [len(each.columns[0]) for each in blocks]
+        reach = [plan.reach(size, len(layers) - n) for n in range(len(layers) + 1)]
+        rows = [before + (after if limits is not None else 0) for before, after in pairwise(reach)]
+        space = max(count * row_bytes(width) for count, width in zip(rows, widths, strict=True))
+        widest, distance = max(widths), row_bytes(max(widths))
+        given_ones = p.scales(RegionKind.SCALE_SOURCE, scales_of(np.ones(most)))
+        # What is read most is first to be in the scratchpad.
+        combined = p.reserve(RegionKind.COMBINED, 0, space, space // distance, widest, distance)
+        p.on_chip(combined)
+        hidden = [p.reserve_rows(RegionKind.HIDDEN, inner, layer.f_out, n) for n, layer in enumerate(layers[:-1])]
+        for section in hidden:
+            p.on_chip(section)
+        tree = p.reserve(RegionKind.RECORDS, 0, (1 + 4 * span) * LINE_BYTES, 1, 1, LINE_BYTES)
+        kept = p.on_chip(tree)
+        ones = p.reserve(RegionKind.SCALE_SOURCE, 1, given_ones.bytes, most, 1, 4)
+        self._copies_ones = p.on_chip(ones)
         self._sections = at = _Sections(
             roots=roots,
             programs=programs,
+            seen=p.reserve(RegionKind.RECORDS, 1, (1 + span) * LINE_BYTES, 1, 1, LINE_BYTES) if kept else tree,
+            reports=p.reserve(RegionKind.RECORDS, 2, fetches * LINE_BYTES, fetches, 1, LINE_BYTES),
             offsets=p.words(RegionKind.OFFSETS, graph.offsets),
             edges=p.words(RegionKind.EDGES, graph.edges),
             attributes=p.rows(RegionKind.FEATURES, features),
-            ones=p.scales(RegionKind.SCALE_SOURCE, scales_of(np.ones(most))),
-            tree=p.reserve(RegionKind.RECORDS, 0, (1 + 4 * span) * LINE_BYTES, 1, 1, LINE_BYTES),
+            given_ones=given_ones,
+            ones=ones if self._copies_ones else given_ones,
+            tree=tree,
             rows=p.reserve(RegionKind.FEATURES, 1, most * self.row_bytes, most, features.shape[1], self.row_bytes),
-            combined=p.reserve_rows(RegionKind.COMBINED, rows, widest),
+            combined=combined,
             digits=digits_of(p, blocks, most),
             blocks=[
                 [Block.place(p, n, layer, block, blocks[n].rows) for block in blocks[n].columns]
                 for n, layer in enumerate(layers)
             ],
-            results=[p.reserve_rows(RegionKind.HIDDEN, most, layer.f_out, n) for n, layer in enumerate(layers)],
+            results=[*hidden, p.reserve_rows(RegionKind.RESULTS, size, layers[-1].f_out, len(layers) - 1)],
         )
         regions = p.layout().regions
-        self.at = Places(regions[at.tree], regions[at.rows], span)
-        self.results = regions[at.results[-1]]
+        nodes = regions[at.seen].address + (1 if kept else 1 + 3 * span) * LINE_BYTES
+        self.at = Places(regions[at.seen], nodes, regions[at.reports])
+        self.results, self.attributes = regions[at.results[-1]], regions[at.attributes]
         self.data = p.memory()
         self._memory = p.again()
 
@@ -217,32 +254,52 @@ class BatchImage:
         p.fill(self._sections.roots, roots.astype("<u4").tobytes())
         return p
 
-    def sample_front(self, roots: IntArray, number: int, flush: bool = False) -> bytes:
-        """Return the front whose run samples batch `number`."""
-        at, graph, plan, p = self._sections, self.problem.graph, self.plan, self._run(roots)
-        size = {"vertices": graph.nodes, "edge_count": graph.edge_count, "root_count": roots.size, "tiles": 1}
+    def sample_front(self, roots: IntArray, number: int, first: bool = False) -> bytes:
+        """Return the front whose run samples batch `number`, the `first` of all or another one."""
+        at, plan, p = self._sections, self.plan, self._run(roots)
+        size = {**self._graph, "root_count": roots.size}
         hops = {"hops": len(plan.fan_out), "fan_out": sum(count << (8 * n) for n, count in enumerate(plan.fan_out))}
-        how = {"slotted": self.slotted, "flush": flush, "span": self.at.span, "row_bytes": self.row_bytes}
+        how = {"later": 1, "span": self.span, "row_bytes": self.row_bytes}
         p.command(Opcode.SAMPLE, 0, at, plan, batch=number, **size, **hops, **how)
+        if at.seen is not at.tree:
+            p.command(Opcode.COPY, 0, source=at.tree, target=at.seen, lines=1)
+            if self.shown:
+                nodes = Reference(at.tree, 1 + 3 * self.span)
+                p.command(Opcode.COPY, 0, source=nodes, target=Reference(at.seen, 1), lines=self.span)
+        if first and self._copies_ones:
+            p.command(Opcode.COPY, 0, source=at.given_ones, target=at.ones, lines=at.ones.lines)
         return p.front(self.problem, at.last_in_front)
 
-    def infer_front(self, roots: IntArray, batch: Mapping[str, int]) -> bytes:
-        """Return the front whose run computes the layers on the sample of a `Batch`."""
+    @property
+    def _graph(self) -> dict[str, int]:
+        graph = self.problem.graph
+        return {"vertices": graph.nodes, "edge_count": graph.edge_count, "tiles": 1}
+
+    def infer_front(self, roots: IntArray, batch: Mapping[str, int], first: bool = False) -> bytes:
+        """Return the front whose run computes the layers on the sample of a `Batch`, the `first` of all or another."""
         at, layers, p = self._sections, self.problem.model.layers, self._run(roots)
         hops = [batch[f"hop{n}"] for n in range(len(layers) + 1)]
+        nodes = Reference(at.tree, 1 + 3 * self.span)
+        attributes = Fetch(
+            **self._graph, offsets=at.offsets, edges=at.edges, slotted=self.slotted, nodes=nodes,
+            attributes=at.attributes, row_bytes=self.row_bytes, reports=at.reports, rows=at.rows, forget=first,
+        )  # fmt: skip
+        if not self.streamed:
+            fetch(p, 0, attributes, sum(hops), streamed=False)
         features = at.rows
         for number in range(len(layers)):
             # Each layer needs one hop less than the previous one.
             sources = sum(hops[: len(hops) - number])
             vertices = sources - hops[len(hops) - 1 - number]
-            layer(p, self._plan(p, number, features, sources, vertices, hops[0]))
+            plan = self._plan(p, number, features, sources, vertices, hops[0])
+            layer(p, plan if number or not self.streamed else replace(plan, fetch=attributes))
             features = at.results[number]
         return p.front(self.problem, at.last_in_front)
 
     def _plan(self, p: Program, number: int, features: Section, sources: int, vertices: int, roots: int) -> LayerPlan:
         """Return the layer that computes so many vertices from so many sources, all that were sampled but roots."""
         at, model = self._sections, self.problem.model
-        offsets, edges, means, _ = (Reference(at.tree, 1 + n * self.at.span) for n in range(4))
+        offsets, edges, means, _ = (Reference(at.tree, 1 + n * self.span) for n in range(4))
         ends, parts, first, search = list[End](), [sources], 0, None
         if self.limits is not None:
             # To the locator, vertices that are not its own are hubs, and edges into them somebody else's. So what is

@@ -1,7 +1,7 @@
 """Sampler: neighbourhoods of a mini-batch, position by position, and nodes that are not joined to a root (A1, A2)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -47,17 +47,21 @@ class Plan:
         if not 0 <= self.negatives <= FAN_OUT_MAX:
             raise InputError("negatives", f"are {self.negatives}", f"0..{FAN_OUT_MAX}")
 
-    def most(self, roots: int) -> int:
-        """Most positions of a batch of so many roots."""
+    def reach(self, roots: int, hops: int) -> int:
+        """Most positions of so many roots and of the first `hops` hops around them."""
         level = total = roots
-        for fan_out in self.fan_out:
+        for fan_out in self.fan_out[:hops]:
             level *= fan_out
             total += level
-        return total + roots * self.negatives
+        return total
+
+    def most(self, roots: int) -> int:
+        """Most positions of a batch of so many roots."""
+        return self.reach(roots, len(self.fan_out)) + roots * self.negatives
 
     def inner(self, roots: int) -> int:
         """Most expanded positions of a batch with `roots` roots: all but negatives and those of the last hop."""
-        return replace(self, fan_out=self.fan_out[:-1], negatives=0).most(roots)
+        return self.reach(roots, max(0, len(self.fan_out) - 1))
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,6 +1,6 @@
 """Batch writer: the graph of a mini-batch into memory, four arrays behind a header (A1, A2)."""
 
-from amaranth import Cat, Elaboratable, Module, Signal, unsigned
+from amaranth import Cat, Elaboratable, Module, Mux, Signal, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import exact_log2
@@ -8,7 +8,7 @@ from amaranth.utils import exact_log2
 from contracts import BATCH, COMMANDS, LINE_BYTES, Opcode
 from contracts.sampling import HOPS_MAX
 from hw.attributes.batch_positions import ARRAYS, BatchPositions
-from hw.attributes.formats import AttributeCoreConfig
+from hw.attributes.formats import AttributeConfig, AttributeCoreConfig
 from hw.attributes.request_counts import RequestTotals
 from hw.attributes.sampling_formats import Sample
 from hw.attributes.target_address import Placed
@@ -20,11 +20,21 @@ __all__ = ["BatchSettings", "BatchWriter"]
 
 
 class BatchSettings(data.StructLayout):
-    """``tree``: line address of the header. ``span``: lines of each array."""
+    """``tree``: line address of the header. ``span``: lines of each array.
 
-    def __init__(self, address_width: int) -> None:
+    ``fetch``: nothing is sampled, and the header is all that is written; it has ``count`` positions of no hop.
+    """
+
+    def __init__(self, config: AttributeConfig) -> None:
         span = struct(COMMANDS[Opcode.SAMPLE])["span"].shape
-        super().__init__({"tree": unsigned(line_address_width(address_width)), "span": span})
+        super().__init__(
+            {
+                "tree": unsigned(line_address_width(config.address_width)),
+                "span": span,
+                "fetch": 1,
+                "count": range((1 << config.tag_bits) + 1),
+            }
+        )
 
 
 class BatchWriter(wiring.Component):
@@ -44,6 +54,8 @@ class BatchWriter(wiring.Component):
         Begin a batch; the last one is done.
     sample : Out(1)
         The sampler begins.
+    counts : Out(1)
+        Requests of this batch begin.
     sampling : In(1)
         The sampler has or will have samples; from the cycle after `sample`.
     samples : stream of `Sample`
@@ -70,9 +82,10 @@ class BatchWriter(wiring.Component):
         self._port = port = (attribute.address_width, attribute.data_width)
         super().__init__(
             {
-                "settings": In(BatchSettings(attribute.address_width)),
+                "settings": In(BatchSettings(attribute)),
                 "start": In(1),
                 "sample": Out(1),
+                "counts": Out(1),
                 "sampling": In(1),
                 "samples": In(stream.Signature(Sample)),
                 "placed": Out(stream.Signature(Placed(attribute))),
@@ -111,9 +124,9 @@ class BatchWriter(wiring.Component):
         m.d.comb += [
             self.positions.eq(positions.positions),
             positions.start.eq(self.sample),
-            header.positions.eq(positions.positions),
-            *(header[f"hop{n}"].eq(positions.kinds[n]) for n in range(HOPS_MAX + 1)),
-            header.negatives.eq(positions.kinds[HOPS_MAX + 1]),
+            header.positions.eq(Mux(settings.fetch, settings.count, positions.positions)),
+            *(header[f"hop{n}"].eq(Mux(settings.fetch, 0, positions.kinds[n])) for n in range(HOPS_MAX + 1)),
+            header.negatives.eq(Mux(settings.fetch, 0, positions.kinds[HOPS_MAX + 1])),
             *(header[name].eq(self.totals[name]) for name, _ in self.totals.shape()),
             write.payload.address.eq((settings.tree << exact_log2(line_beats)) + number),
             write.payload.data.eq(header.as_value().word_select(number, data_width)),
@@ -122,13 +135,16 @@ class BatchWriter(wiring.Component):
         with m.FSM():
             with m.State("IDLE"):
                 m.d.sync += [ends.eq(0), number.eq(0)]
-                with m.If(self.start):
+                with m.If(self.start & settings.fetch):
+                    m.d.comb += self.counts.eq(1)
+                    m.next = "FETCH"
+                with m.Elif(self.start):
                     m.next = "BEGIN"
             with m.State("BEGIN"):
                 m.d.comb += begins.eq(1)
                 m.next = "BEGUN"
             with m.State("BEGUN"):
-                m.d.comb += self.sample.eq(1)
+                m.d.comb += [self.sample.eq(1), self.counts.eq(1)]
                 m.next = "SAMPLE"
             with m.State("SAMPLE"):
                 with m.If(~self.sampling):
@@ -136,6 +152,9 @@ class BatchWriter(wiring.Component):
                     m.next = "ROWS"
             with m.State("ROWS"):
                 with m.If(self.settled & Cat(done).all()):
+                    m.next = "HEADER"
+            with m.State("FETCH"):
+                with m.If(self.settled):
                     m.next = "HEADER"
             with m.State("HEADER"):
                 m.d.comb += write.valid.eq(1)

@@ -21,6 +21,7 @@ from hw.attributes.fill_unit import FillUnit
 from hw.attributes.formats import AttributeConfig, AttributeCoreConfig
 from hw.attributes.id_table import IDTable
 from hw.attributes.look_up import LookUp
+from hw.attributes.node_reader import NodeReader
 from hw.attributes.request_counts import RequestCounts
 from hw.attributes.request_queue import RequestQueue
 from hw.attributes.responder import Responder
@@ -28,6 +29,7 @@ from hw.attributes.row_moves import RowMoves
 from hw.attributes.row_store import RowStore
 from hw.attributes.row_unit import RowUnit
 from hw.attributes.row_walk import RowWalk
+from hw.attributes.row_window import RowWindow
 from hw.attributes.row_writer import RowWriter
 from hw.attributes.slot_keys import SlotKeys
 from hw.attributes.slot_search import SlotSearch
@@ -57,6 +59,7 @@ PARTS: dict[str, Callable[[AttributeConfig], Any]] = {
     "row_store": RowStore,
     "fill_unit": FillUnit,
     "target_address": TargetAddress,
+    "row_window": RowWindow,
     "row_writer": RowWriter,
     "attribute_processor": AttributeProcessor,
     "arriving_rows": ArrivingRows,
@@ -64,6 +67,7 @@ PARTS: dict[str, Callable[[AttributeConfig], Any]] = {
     "degree_finder": DegreeFinder,
     "directory": Directory,
     "look_up": LookUp,
+    "node_reader": NodeReader,
     "request_counts": RequestCounts,
     "request_queue": RequestQueue,
     "responder": Responder,

@@ -162,6 +162,8 @@ class AttributeCoreConfig(Parameters):
         Largest fan-out and number of negatives.
     frontier
         Most positions of a batch that are expanded: roots, and samples of all hops but the last.
+    window
+        Beats of rows that wait for the engine, which reads them from here; 0: rows go through memory.
 
     Raises
     ------
@@ -172,6 +174,7 @@ class AttributeCoreConfig(Parameters):
     attribute: AttributeConfig = part(AttributeConfig, flat=True, follows=("address_width", "data_width"))
     most: int = size(16, 1, 255)
     frontier: int = size(1024, 2, 1 << 16)
+    window: int = size(0, 32, 4096, power=True, zero=True)
 
     @property
     def fan_out_max(self) -> int:

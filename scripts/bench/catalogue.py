@@ -5,6 +5,7 @@ from pathlib import Path
 
 from contracts.errors import unknown
 from scripts.bench import (
+    attributes,
     cache_2050,
     cache_rates,
     community,
@@ -63,6 +64,10 @@ def _latency(out: Path) -> object:
     return latency.bench(out=out)
 
 
+def _attributes(out: Path) -> object:
+    return attributes.bench(out=out)
+
+
 def _cache_2050(out: Path) -> object:
     return cache_2050.bench(out=out)
 
@@ -83,6 +88,7 @@ BENCHES: dict[str, Callable[[Path], object]] = {
     "scaling": _scaling,
     "stream": _stream,
     "latency": _latency,
+    "attributes": _attributes,
     "cache-2050": _cache_2050,
     "cache-rates": _cache_rates,
     **DNP_BENCHES,

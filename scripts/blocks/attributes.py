@@ -86,6 +86,15 @@ BLOCKS: tuple[Block, ...] = (
     _part("request_counts", synth=False),
     Block(name="attributes.sample_sequencer", factory="hw.attributes.sample_sequencer:SampleSequencer", synth=False),
     Block(name="attributes.copier", factory="hw.attributes.copier:Copier", synth=False),
+    _part("node_reader"),
+    Block(
+        name="attributes.row_window",
+        factory="hw.attributes.factories:part",
+        parameters={"name": "row_window"},
+        bench="tb.attributes.test_row_window",
+        bench_factory="tb.attributes.test_row_window:row_window",
+        bench_parameters={"depth": 32},
+    ),
     Block(
         # Measures chooser, mixer, row finder and both samplers.
         name="attributes.sampler",

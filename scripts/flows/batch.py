@@ -48,14 +48,15 @@ class Sampling:
     most
         Batches of each chiplet at most; 0: until all nodes of the test set have been roots.
     slotted
-        Target addresses by position, not by hash.
+        Target addresses by position, not by hash; None: by hash where PEs take rows from a window. These come in order
+        from any slot, and a row that is in its slot already costs a cycle.
     """
 
     size: int
     fan_out: tuple[int, ...] = (10, 10)
     order: str = "ID"
     most: int = 0
-    slotted: bool = True
+    slotted: bool | None = None
 
 
 def parse_fan_out(text: str) -> tuple[int, ...]:
@@ -203,7 +204,12 @@ def plan_batches(sampling: Sampling, placed: Placed, sizes: MachineConfig, confi
         raise InputError(f"configuration {config}", what, "one with a section attributes")
     plan = Plan(sampling.fan_out, seed=seed)
     limits = limits_of(sizes.community) if sizes.community else None
-    image = BatchImage(placed.problem, plan, sampling.size, sampling.slotted, limits, sizes.chiplet.pe.weight_room)
+    streamed = sizes.attributes.window > 0
+    slotted = not streamed if sampling.slotted is None else sampling.slotted
+    image = BatchImage(
+        placed.problem, plan, sampling.size, slotted, limits, sizes.chiplet.pe.weight_room,
+        sizes.chiplet.scratch_lines, streamed=streamed,
+    )  # fmt: skip
     _check_fits(image, sizes)
     roots = _roots(placed.problem.graph, sampling.order)
     owners = placed.placement.owners(roots)

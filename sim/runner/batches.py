@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -97,20 +98,24 @@ class BatchJob:
         image, at, memory, ran = self.image, self.image.at, host.memory, []
         await memory.load(image.data)
         for number, roots in enumerate(batches):
-            await memory.load(image.sample_front(roots, first + number, flush=number == 0))
+            await memory.load(image.sample_front(roots, first + number, first=number == 0))
             runs = [await host.run(limit=self.settings.limit)]
-            batch = BATCH.from_bytes(await memory.dump(at.tree.address, LINE_BYTES))
-            nodes = await memory.dump(at.tree.address + (1 + 3 * at.span) * LINE_BYTES, 4 * max(1, batch["positions"]))
+            batch = BATCH.from_bytes(await memory.dump(at.batch.address, LINE_BYTES))
+            nodes = await memory.dump(at.nodes, 4 * max(1, batch["positions"]) if image.shown else 4)
+            counts = Counter[str]()
             if runs[0].completion["error"] == Error.NONE:
-                await memory.load(image.infer_front(roots, batch))
+                await memory.load(image.infer_front(roots, batch, first=number == 0))
                 runs.append(await host.run(limit=self.settings.limit))
+                reports = await memory.dump(at.reports.address, at.reports.bytes)
+                for line in range(at.reports.rows):
+                    counts.update(BATCH.from_bytes(reports[line * LINE_BYTES : (line + 1) * LINE_BYTES]))
             region = image.results
             data = await memory.dump(region.address, roots.size * region.row_bytes)
             rows = np.frombuffer(data, "<i2").reshape(-1, region.row_bytes // 2)
             ran.append(
                 Ran(
                     chiplet=host.position,
-                    batch=batch,
+                    batch={name: value or counts[name] for name, value in batch.items()},
                     nodes=np.frombuffer(nodes, "<u4").astype(np.int64),
                     results=rows[:, : region.row_elements].astype(np.int16),
                     runs=runs,

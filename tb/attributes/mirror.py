@@ -1,9 +1,9 @@
-"""A memory of random words with a graph somewhere in it, and what SAMPLE and COPY commands must make of it."""
+"""A memory of random words with a graph somewhere in it, and what SAMPLE, FETCH and COPY commands must make of it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from random import Random
 from typing import Any, cast
@@ -20,6 +20,8 @@ from golden.graph import Graph, IntArray
 __all__ = ["Job", "Mirror", "PlainGraph"]
 
 _LINE_WORDS = LINE_BYTES // 4
+#: Flows that a core counts apart.
+_COUNTED = (Flow.IN_PLACE, Flow.CACHED, Flow.MOVED, Flow.MISSED)
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ class PlainGraph:
 
 @dataclass(frozen=True)
 class Job:
-    """A SAMPLE command and what it must write.
+    """A SAMPLE or FETCH command and what it must write.
 
     Attributes
     ----------
@@ -155,7 +157,7 @@ class Mirror:
         roots_at, tree = self.place(4 * len(roots)), self.place((1 + 4 * span) * LINE_BYTES)
         while wild:
             # A word behind the list of what is left is the first array; the others must not meet anything.
-            span = self.random.randrange(least, 1 << 19)
+            span = self.random.randrange(least, 1 << 18)
             ends = sorted((n * span + least) % self.lines for n in range(4))
             if ends[-1] <= self._left and all(b - a >= least for a, b in pairwise(ends)):
                 self._left = 0
@@ -180,6 +182,33 @@ class Mirror:
             for position, node in enumerate(job.batch.nodes.tolist())
         ]
 
+    def fetch(self, job: Job, report: int, *, slotted: int, flush: int = 0) -> Job:
+        """Return the FETCH of what a job has sampled, which leaves its counts in line `report`."""
+        known = ("vertices", "offsets", "edges", "edge_count", "tiles", "attributes", "row_bytes", "rows")
+        fields = {
+            "opcode": Opcode.FETCH, "tag": self.random.getrandbits(16), "layer": self.random.getrandbits(8),
+            **{name: job.fields[name] for name in known}, "slotted": slotted, "flush": flush,
+            "nodes": self.line(job.tree + 1 + 3 * job.fields["span"]), "count": job.batch.nodes.size,
+            "report": self.line(report),
+        }  # fmt: skip
+        return replace(job, fields=fields, tree=report)
+
+    def fetched(self, job: Job, flows: dict[Flow, int]) -> None:
+        """Write what a FETCH command does."""
+        count = job.batch.nodes.size
+        self._rows(job)
+        names = {flow.name.lower(): flows[flow] for flow in _COUNTED}
+        self._header(job, {"positions": count, "requests": count, **names})
+
+    def _rows(self, job: Job) -> None:
+        row_words = self.row_bytes // 4
+        for position, node in enumerate(job.batch.nodes.tolist()):
+            row = self.words[self._at(self.attributes_at, row_words, node * row_words)]
+            self.put(job.rows, row, position * row_words)
+
+    def _header(self, job: Job, said: dict[str, int]) -> None:
+        self.put(job.tree, np.frombuffer(BATCH.pack(said).to_bytes(LINE_BYTES, "little"), "<u4"))
+
     def sampled(self, job: Job, flows: dict[Flow, int] | None) -> None:
         """Write what a SAMPLE command does; without `flows`, keep them as they are."""
         batch, span = job.batch, job.fields["span"]
@@ -190,22 +219,21 @@ class Mirror:
         for number, array in enumerate(arrays):
             self.put(job.tree + 1 + number * span, array)
         count = batch.nodes.size
-        row_words = self.row_bytes // 4
-        for position, node in enumerate(batch.nodes.tolist()):
-            row = self.words[self._at(self.attributes_at, row_words, node * row_words)]
-            self.put(job.rows, row, position * row_words)
+        later = job.fields.get("later", 0)
+        if not later:
+            self._rows(job)
         old = BATCH.from_bytes(self.get(job.tree, _LINE_WORDS).tobytes())
         said = {
             "positions": count,
-            "requests": count,
+            "requests": 0 if later else count,
             "negatives": batch.negatives,
             **{f"hop{n}": of_hop for n, of_hop in enumerate(batch.hops)},
         }
-        for flow in (Flow.IN_PLACE, Flow.CACHED, Flow.MOVED, Flow.MISSED):
+        for flow in () if later else _COUNTED:
             name = flow.name.lower()
             said[name] = old[name] if flows is None else flows[flow]
-        assert count == sum(said[name] for name in ("in_place", "cached", "moved", "missed"))
-        self.put(job.tree, np.frombuffer(BATCH.pack(said).to_bytes(LINE_BYTES, "little"), "<u4"))
+        assert said["requests"] == sum(said.get(name, 0) for name in ("in_place", "cached", "moved", "missed"))
+        self._header(job, said)
 
     def flows(self, job: Job, ram: AttributeRam) -> dict[Flow, int]:
         """Carry out a job's requests in the golden RAM; return how many met what."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -95,6 +96,23 @@ class Host:
         await self.check()
         return said["cycles"]
 
+    async def in_two(self, job: Job) -> None:
+        """Sample and fetch with a command each, which may be carried out by different cores; compare all they do."""
+        mirror, random = self.mirror, self.bench.random
+        flush, slotted = random.randrange(2), random.randrange(2)
+        job = replace(job, fields={**job.fields, "later": 1})
+        said = await self.one(job.fields)
+        assert (said["error"], said["info"]) == (Error.NONE, 0)
+        if job.fields["flush"]:
+            self.rams[self.turn % self.cores].clear()
+        mirror.sampled(job, None)
+        await self.check()
+        fetch = mirror.fetch(job, mirror.place(LINE_BYTES), slotted=slotted, flush=flush)
+        said = await self.one(fetch.fields)
+        assert (said["error"], said["info"]) == (Error.NONE, 0)
+        mirror.fetched(fetch, mirror.flows(fetch, self.rams[self.turn % self.cores]))
+        await self.check()
+
     async def check(self) -> None:
         """Compare the whole memory."""
         got = np.frombuffer(await self.memory.dump(0, MEMORY), "<u4")
@@ -144,6 +162,8 @@ async def batches_are_those_of_the_golden_model(dut: Any) -> None:
         host.bench.pace(stall=stall)
         for job in jobs:
             await host.sample(job)
+        for job in jobs:
+            await host.in_two(job)
 
 
 @cocotb.test()
@@ -350,13 +370,13 @@ async def bad_operands_are_refused_and_the_next_command_works(dut: Any) -> None:
         ({"root_count": 40, "hops": 2, "fan_out": 0x505}, Error.BAD_OPERAND, 40 + 200),
         ({"root_count": 3, "hops": 4, "fan_out": 0x05050303}, Error.BAD_OPERAND, 3 + 9 + 27 + 135),
         *(
-            ({"root_count": count, "hops": 0, "negatives": 0, "span": (1 << 19) - 1}, Error.BAD_OPERAND, count)
+            ({"root_count": count, "hops": 0, "negatives": 0, "span": (1 << 18) - 1}, Error.BAD_OPERAND, count)
             for count in (most + 1, most + 2, most + 64)
         ),
         ({"root_count": 16, "hops": 0, "negatives": 0, "span": 1}, Error.BAD_OPERAND, 16),
-        ({"root_count": 2 * most, "hops": 0, "negatives": 0, "span": (1 << 19) - 1}, Error.BAD_OPERAND, 2 * most),
+        ({"root_count": 2 * most, "hops": 0, "negatives": 0, "span": (1 << 18) - 1}, Error.BAD_OPERAND, 2 * most),
         ({"root_count": 0xFFFF, "hops": 0, "negatives": 5}, Error.BAD_OPERAND, 6 * 0xFFFF),
-        ({"root_count": 0xAAAA, "hops": 0, "negatives": 3, "span": (1 << 19) - 1}, Error.BAD_OPERAND, 4 * 0xAAAA),
+        ({"root_count": 0xAAAA, "hops": 0, "negatives": 3, "span": (1 << 18) - 1}, Error.BAD_OPERAND, 4 * 0xAAAA),
         ({"opcode": 0xFF}, Error.BAD_OPCODE, 0xFF),
         # What other units do, and every bit of what nothing does.
         *(({"opcode": code}, Error.BAD_OPCODE, code) for code in (Opcode.COMBINE, 16, 32, 64, 128)),
@@ -372,6 +392,14 @@ async def bad_operands_are_refused_and_the_next_command_works(dut: Any) -> None:
     for changes, error, info in cases:
         said = await host.one({**good, **changes, "tag": random.getrandbits(16), "layer": random.getrandbits(8)})
         assert (said["error"], said["info"]) == (error, info), changes
+    # A core that is alone has no window.
+    fetch = mirror.fetch(job, job.tree, slotted=0).fields
+    for name, value in (
+        ("row_bytes", 96), ("vertices", 257), ("first_vertex", 1), ("tiles", 0), ("count", most + 1), ("streamed", 1),
+        *(("count", 1 << bit) for bit in range(32) if 1 << bit > most),
+    ):  # fmt: skip
+        said = await host.one({**fetch, name: value})
+        assert (said["error"], said["info"]) == (Error.BAD_OPERAND, value), name
     said = await host.one({"opcode": Opcode.NOP, "tag": 1, "layer": 0x5A})
     assert (said["error"], said["info"]) == (0, 0)
     # Nothing has been written.
@@ -389,7 +417,7 @@ async def arrays_may_be_far_from_each_other(dut: Any) -> None:
         await host.sample(job)
     mirror = host.place(nodes=64, row_bytes=32)
     job = mirror.job([1] * 15, Plan((), 0))
-    for bit in range(19):
+    for bit in range(18):
         # Where the arrays are does not matter here, only whether there is room for them.
         await host.load()
         said = await host.one({**job.fields, "span": 1 << bit, "flush": 1})

@@ -1,12 +1,16 @@
 """Mini-batch GraphSAGE through sampler, two-level cache and PEs, bit-exact with the golden model."""
 
-from dataclasses import replace
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
-from contracts import Error, Model
+from contracts import BATCH, LINE_BYTES, Error, Model
 from contracts.dnp.config import ProcessorConfig
 from contracts.errors import InputError
 from golden.attributes.batch import BatchImage, batch_results
@@ -30,8 +34,11 @@ from tb.community.configurations import chiplet_config
 from tb.harness.marks import full
 
 GATHER = GatherChipletConfig(
-    groups=1, pes=1, depth=32, pe=PEConfig(lanes=4, data_width=64, weight_rows=128, max_out=12, queue=4)
+    groups=1, pes=1, depth=32, pe=PEConfig(lanes=4, data_width=64, weight_rows=128, max_out=16, queue=4)
 )
+if TYPE_CHECKING:
+    from sim.runner.machine import Machine
+
 LOCATOR = {
     "engines": 2, "searches": 1, "nodes": 256, "edges": 1024, "banks": 4, "lanes": 1, "outputs": 2,
     "data_width": 64,
@@ -40,25 +47,28 @@ LOCATOR = {
 
 def community(*, partials: bool) -> CommunityChipletConfig:
     """Two PEs and the smallest locator, for a ring or alone."""
-    sizes = {"lanes": 4, "width": 128, "columns": 256, "partners": 2, "max_out": 12, "weight_rows": 128}
+    sizes = {"lanes": 4, "width": 128, "columns": 256, "partners": 2, "max_out": 16, "weight_rows": 128}
     pe = {**sizes, "data_width": 64, "ways": 2, "partials": partials}
     return chiplet_config(community=pe, locator=LOCATOR, combiners=2, pes=2, units=2, hubs=128, kept=64, depth=32)
 
 
 #: Far fewer slots than a batch has positions.
 CORE = AttributeCoreConfig(
-    AttributeConfig(slots=20, ways=4, row_beats=8, data_width=64, id_bits=8, outstanding=4, depth=32), 6, 64
+    AttributeConfig(slots=20, ways=4, row_beats=12, data_width=64, id_bits=8, outstanding=4, depth=32), 6, 64
 )
 PROCESSOR = ProcessorConfig(wm_depth=64, xm_depth=8, p_depth=64, table_bits=5)
 UNITS = Units(NeuralConfig(PROCESSOR, queue=8, depth=16), CORE)
-RING = RingConfig(chiplets=3, link_width=64, slots=2, max_out=12, window=2, bitmap=64)
+#: Rows go from the attribute RAM to the PEs, and what lies between commands stays on the chip.
+SCRATCH = 256
+STREAMED = Units(UNITS.neural, replace(CORE, window=32))
+RING = RingConfig(chiplets=3, link_width=64, slots=2, max_out=16, window=2, bitmap=64)
 PLAN = Plan((5, 3), 2, seed=11)
 LIMITS = Limits(64, 64, 64)
 
 
-def problem(activation: str = "relu") -> Problem:
-    graph = random_graph(3, 80, 500, features=14, density=1)
-    return random_problem(graph, Model.SAGE, [9, 5], 4, activation, PROCESSOR)
+def problem(activation: str = "relu", sizes: Sequence[int] = (9, 5), features: int = 14) -> Problem:
+    graph = random_graph(3, 80, 500, features=features, density=1)
+    return random_problem(graph, Model.SAGE, list(sizes), 4, activation, PROCESSOR)
 
 
 def roots(*sizes: int) -> list[IntArray]:
@@ -74,21 +84,71 @@ def check(problem: Problem, plan: Plan, batches: list[IntArray], ran: list[Ran])
         assert [out.batch[f"hop{n}"] for n in range(len(batch.hops))] == list(batch.hops)
         assert np.array_equal(out.nodes, batch.nodes)
         assert np.array_equal(out.results, results), f"batch {number}"
-        # Requests by flow add up.
+        # Requests by flow add up: all positions that a layer needs, for each block of columns.
         flows = sum(out.batch[flow] for flow in ("in_place", "cached", "moved", "missed"))
-        assert flows == out.batch["requests"] == out.batch["positions"]
+        assert flows == out.batch["requests"] >= batch.positives
 
 
-def test_batches_are_bit_exact(tmp_path: Path) -> None:
+@pytest.mark.parametrize("streamed", [False, True])
+def test_batches_are_bit_exact(tmp_path: Path, streamed: bool) -> None:
     """Both ways of finding a target address, layers that end in the PEs and on the neural chip, on one design."""
-    batches = roots(4, 1, 7, 7)
+    batches, jobs, problems = roots(4, 1, 7, 7), list[BatchJob](), list[Problem]()
+    scratch = SCRATCH if streamed else 0
     for slotted, activation in ((True, "tanh"), (False, "relu")):
-        whole = problem(activation)
-        image = BatchImage(whole, PLAN, 7, slotted=slotted)
-        job = BatchJob(image, [batches], Settings(latency=20, stall=0.2))
-        (ran,), _ = run_jobs(GATHER, [job], tmp_path, name="batch_machine", units=UNITS)
+        problems.append(problem(activation))
+        image = BatchImage(problems[-1], PLAN, 7, slotted=slotted, scratch_lines=scratch, streamed=streamed)
+        assert image.streamed == streamed
+        jobs.append(BatchJob(image, [batches], Settings(latency=20, stall=0.2)))
+    # Wider than the PEs: each block of columns has the attributes fetched again; and with more features than rows of
+    # weights, which are written to memory first.
+    for sizes, features in (([20, 5], 14), ([9, 5], 40)):
+        problems.append(problem("relu", sizes, features))
+        image = BatchImage(
+            problems[-1], PLAN, 7, weight_room=GATHER.pe.weight_room, scratch_lines=scratch, streamed=streamed
+        )
+        assert image.streamed == (streamed and features == 14)
+        jobs.append(BatchJob(image, [batches], Settings(latency=20, stall=0.2)))
+    units = STREAMED if streamed else UNITS
+    config = replace(GATHER, scratch_lines=scratch)
+    ran, _ = run_jobs(config, jobs, tmp_path, name="batch_machine", units=units)
+    for whole, out in zip(problems, ran, strict=True):
+        check(whole, PLAN, batches, out)
+        assert sum(each.batch["positions"] for each in out) > 5 * CORE.attribute.slots
+
+
+@dataclass(frozen=True, eq=False)
+class _Faults(BatchJob):
+    """The first sample's layers meet attributes that cannot be read; then all batches are computed."""
+
+    async def run(self, machine: Machine) -> list[Ran]:
+        """Run the first batch on a memory that fails, then all on one that does not."""
+        await machine.configure(self.settings, 1)
+        (host,), (mine, *_) = machine.hosts, self.shares[0]
+        image, memory = self.image, host.memory
+        await memory.load(image.data)
+        await memory.load(image.sample_front(mine, 0, first=True))
+        await host.run(limit=self.settings.limit)
+        batch = BATCH.from_bytes(await memory.dump(image.at.batch.address, LINE_BYTES))
+        attributes = image.attributes
+        memory.read_errors(range(attributes.address + 5 * attributes.row_bytes, attributes.address + attributes.bytes))
+        await memory.load(image.infer_front(mine, batch, first=True))
+        said = (await host.run(limit=self.settings.limit)).completion
+        assert said["error"] == Error.MEMORY_READ
+        assert attributes.line <= said["info"] < attributes.line + attributes.lines
+        memory.read_errors(None)
+        return await super().run(machine)
+
+
+def test_attributes_that_cannot_be_read_end_the_run(tmp_path: Path) -> None:
+    """Whether PEs wait for them or they are written first, and the next run works."""
+    batches = roots(7, 5)
+    whole = problem()
+    for streamed in (False, True):
+        image = BatchImage(whole, PLAN, 7, scratch_lines=SCRATCH, streamed=streamed)
+        config = replace(GATHER, scratch_lines=SCRATCH)
+        job = _Faults(image, [batches], Settings(latency=20))
+        (ran,), _ = run_jobs(config, [job], tmp_path, name="batch_machine", units=STREAMED)
         check(whole, PLAN, batches, ran)
-        assert sum(out.batch["positions"] for out in ran) > 5 * CORE.attribute.slots
 
 
 @pytest.mark.parametrize(
@@ -109,9 +169,10 @@ def test_every_chiplet_has_batches_of_its_own(
     limits = LIMITS if config.kind == "community" else None
     for activation, stall in (("relu", 0.0), ("sigmoid", 0.2)):
         whole = problem(activation)
-        image = BatchImage(whole, PLAN, 7, limits=limits)
+        image = BatchImage(whole, PLAN, 7, limits=limits, scratch_lines=SCRATCH, streamed=True)
         job = BatchJob(image, shares, Settings(latency=20, stall=stall))
-        (ran,), _ = run_jobs(config, [job], tmp_path, name="batch_machine", units=UNITS, ring=ring)
+        sizes = replace(config, scratch_lines=SCRATCH)
+        (ran,), _ = run_jobs(sizes, [job], tmp_path, name="batch_machine", units=STREAMED, ring=ring)
         check(whole, PLAN, batches, ran)
         assert [out.chiplet for out in ran] == [0, 0, 0, *([2, 2] if ring else [0, 0])]
 

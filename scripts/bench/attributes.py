@@ -1,0 +1,253 @@
+"""`atoll bench attributes`: bytes, cycles and latency of sampled inference as a whole, with and without the cache."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from contracts import Error, Model, Policy
+from golden.attributes.batch import BatchImage, batch_results, batches_of, dense
+from golden.attributes.belady import belady_misses
+from golden.attributes.cache import AttributeRam, hashed_slot, replay
+from golden.attributes.lookahead import LookAheadRam, replay_ahead
+from golden.attributes.orders import ORDERS
+from golden.attributes.sampler import Plan
+from golden.datasets import load
+from golden.model.network import Problem
+from hw.attributes.formats import AttributeConfig
+from hw.config import MachineConfig
+from scripts.config import load_machine
+from scripts.flows.outputs import checked_folder, write
+from scripts.flows.table import show
+from sim.harness import ROOT
+from sim.problems import random_problem
+from sim.runner.batches import BatchJob, Ran
+from sim.runner.jobs import Settings
+from sim.runner.run import run_jobs
+
+__all__ = ["GRAPHS", "ROW_BEATS", "WINDOW", "Point", "bench", "machine_of"]
+
+#: Graphs by name; Cora beside them if `ATOLL_PLANETOID` says where it is.
+GRAPHS = {
+    "digits": "digits",
+    "power law": "synthetic:power-law,nodes=20000,degree=8,features=64,density=1",
+    "communities": "synthetic:community,nodes=4000,degree=8,classes=80,features=64,density=1,mixing=0.05",
+}
+#: Sizes of a core that has room for Cora's rows, and beats that wait for the PEs.
+ROW_BEATS, WINDOW = 96, 512
+#: Roots of a batch, batches of a run, samples of each hop.
+SIZE, BATCHES, PLAN = 32, 4, Plan((10, 10), seed=0)
+#: Requests that the policy with look-ahead sees.
+AHEAD = 1024
+_LIMIT = 5_000_000
+
+
+@dataclass(frozen=True)
+class Point:
+    """Figures of a graph and an order of roots.
+
+    Attributes
+    ----------
+    graph, order
+        A name of `GRAPHS`, and of `golden.attributes.orders.ORDERS`.
+    batches, positions, row_bytes
+        Batches, positions of all of them, bytes of an attribute row.
+    cycles, layers, latency
+        Of all batches, of those the ones after sampling, and of a batch on average.
+    busy
+        Share of the multipliers' time that the products of the first layer with features that are not 0 take.
+    other
+        Bytes of the run in RTL but for attribute rows: adjacency, weights, factors, results.
+    rows
+        Attribute rows read, by way: ``none`` (no cache: each position), ``buffer`` (level 1 alone), each policy,
+        ``look-ahead``, ``belady`` (as many entries, fully associative, clairvoyant) and ``least`` (each row once a
+        batch). That of the machine's policy is measured in RTL too, and equal.
+    """
+
+    graph: str
+    order: str
+    batches: int
+    positions: int
+    row_bytes: int
+    cycles: int
+    layers: int
+    latency: float
+    busy: float
+    other: int
+    rows: dict[str, int]
+
+    def moved(self, way: str) -> int:
+        """Return the bytes of the whole inference."""
+        return self.other + self.rows[way] * self.row_bytes
+
+
+def machine_of(config: str = "default") -> MachineConfig:
+    """Return one chiplet of a configuration, with room for Cora's rows of attributes."""
+    sizes = load_machine(config, 1)
+    assert sizes.attributes is not None
+    attribute = replace(sizes.attributes.attribute, row_beats=ROW_BEATS)
+    return replace(sizes, neural=None, attributes=replace(sizes.attributes, attribute=attribute, window=WINDOW))
+
+
+def bench(
+    graphs: Mapping[str, str] | None = None,
+    sizes: MachineConfig | None = None,
+    batches: int = BATCHES,
+    out: Path = ROOT / "build" / "bench",
+) -> dict[str, Any]:
+    """Run GraphSAGE on mini-batches in RTL, bit-exact, and count what other caches would read.
+
+    Parameters
+    ----------
+    graphs
+        As `GRAPHS`, which is the default.
+    sizes
+        A chiplet with gather PEs and a window; default: `machine_of`.
+    batches
+        Of each run.
+    out
+        Folder for ``attributes.json``.
+
+    Returns
+    -------
+    dict
+        ``points``, a list of `Point` as dicts; ``saved``, for each graph the bytes of the community order with the
+        cache over those of the given order without one.
+
+    Raises
+    ------
+    AssertionError
+        If a sample or a result differs from the golden model, or the hardware misses other rows than it.
+    """
+    if graphs is None:
+        folder = os.environ.get("ATOLL_PLANETOID")
+        graphs = GRAPHS | ({"Cora": f"planetoid:{folder}/cora"} if folder else {})
+    sizes = sizes or machine_of()
+    cases, jobs = [], list[BatchJob]()
+    for name, spec in graphs.items():
+        graph = load(spec)
+        problem = random_problem(graph, Model.SAGE, [16, graph.classes], 0)
+        image = BatchImage(
+            problem, PLAN, SIZE, slotted=False, weight_room=sizes.chiplet.pe.weight_room,
+            scratch_lines=sizes.chiplet.scratch_lines, streamed=True, shown=False,
+        )  # fmt: skip
+        for order in ("ID", "community"):
+            roots = list(batches_of(ORDERS[order](graph)[: SIZE * batches], SIZE))
+            cases.append((name, order, problem, roots))
+            jobs.append(BatchJob(image, [roots], Settings(limit=_LIMIT)))
+    with tempfile.TemporaryDirectory() as folder:
+        units = sizes.units
+        found, _ = run_jobs(sizes.chiplet, jobs, Path(folder), name="attributes", units=units)
+    points = [
+        _point(name, order, problem, roots, job.image, ran, sizes)
+        for (name, order, problem, roots), job, ran in zip(cases, jobs, found, strict=True)
+    ]
+    saved = {}
+    for name in graphs:
+        given, near = (next(p for p in points if (p.graph, p.order) == (name, order)) for order in ("ID", "community"))
+        saved[name] = 1 - near.moved(_policy(sizes)) / given.moved("none")
+    _print(points, saved, _policy(sizes))
+    result = {"points": [asdict(point) for point in points], "saved": saved}
+    checked_folder(out)
+    write(out / "attributes.json", json.dumps(result, indent=1))
+    return result
+
+
+def _attribute(sizes: MachineConfig) -> AttributeConfig:
+    assert sizes.attributes is not None
+    return sizes.attributes.attribute
+
+
+def _policy(sizes: MachineConfig) -> str:
+    return _attribute(sizes).policy.name.lower()
+
+
+def _point(
+    name: str,
+    order: str,
+    problem: Problem,
+    roots: Sequence[Any],
+    image: BatchImage,
+    ran: Sequence[Ran],
+    sizes: MachineConfig,
+) -> Point:
+    """Compare a run with the golden model, and replay its requests with other caches."""
+    attribute, trace = _attribute(sizes), list[list[int]]()
+    for number, (mine, out) in enumerate(zip(roots, ran, strict=True)):
+        assert [run.completion["error"] for run in out.runs] == [Error.NONE] * 2, out.runs
+        batch, results = batch_results(problem, mine, PLAN, number)
+        assert np.array_equal(out.results, results), f"{name}, {order}: batch {number} differs"
+        trace.append(batch.nodes[: batch.positives].tolist())
+    flat = [node for each in trace for node in each]
+    requests = [(node, hashed_slot(node, attribute.slots)) for node in flat]
+    degrees = problem.graph.degrees
+
+    def misses(ways: int, policy: Policy) -> int:
+        ram = AttributeRam(attribute.slots, ways, policy, degree=lambda node: int(degrees[node]))
+        return sum(step.flow.name == "MISSED" for step in replay(ram, requests))
+
+    ahead = LookAheadRam(attribute.slots, attribute.ways, AHEAD, degree=lambda node: int(degrees[node]))
+    rows = {
+        "none": len(flat),
+        "buffer": misses(0, Policy.LRU),
+        **{policy.name.lower(): misses(attribute.ways, policy) for policy in Policy},
+        "look-ahead": sum(step.flow.name == "MISSED" for step in replay_ahead(ahead, requests)),
+        "belady": belady_misses(flat, attribute.slots + attribute.ways),
+        "least": sum(len(set(each)) for each in trace),
+    }
+    missed = sum(out.batch["missed"] for out in ran)
+    assert missed == rows[_policy(sizes)], f"{name}, {order}: {missed} misses"
+    cycles, layers = sum(run.cycles for out in ran for run in out.runs), sum(out.runs[1].cycles for out in ran)
+    moved = sum(out.memory["bytes_read"] + out.memory["bytes_written"] for out in ran)
+    # Features that are 0 are not multiplied.
+    features = np.count_nonzero(dense(problem), axis=1)
+    products = int(features[flat].sum()) * problem.model.layers[0].f_out
+    return Point(
+        graph=name,
+        order=order,
+        batches=len(ran),
+        positions=len(flat),
+        row_bytes=image.row_bytes,
+        cycles=cycles,
+        layers=layers,
+        latency=cycles / len(ran),
+        busy=products / sizes.chiplet.lanes / cycles,
+        other=moved - missed * image.row_bytes,
+        rows=rows,
+    )
+
+
+def _print(points: Sequence[Point], saved: Mapping[str, float], policy: str) -> None:
+    """Print cycles, then bytes by way, then what cache and order save together."""
+    show(
+        f"GraphSAGE, batches of {SIZE} roots, fan-out {', '.join(map(str, PLAN.fan_out))}: RTL, bit-exact",
+        ["graph", "roots", "positions", "cycles a batch", "of these sampling", "multipliers busy", "rows missed"],
+        [
+            (
+                p.graph, p.order, f"{p.positions:,}", f"{p.latency:,.0f}", f"{(p.cycles - p.layers) / p.batches:,.0f}",
+                f"{p.busy:.1%}", f"{p.rows[policy]:,}",
+            )
+            for p in points
+        ],
+    )  # fmt: skip
+    ways = list(points[0].rows)
+    show(
+        "external bytes of the whole inference, in kB",
+        ["graph", "roots", *ways, "without rows"],
+        [
+            (p.graph, p.order, *(f"{p.moved(way) / 1000:,.0f}" for way in ways), f"{p.other / 1000:,.0f}")
+            for p in points
+        ],
+    )
+    show(
+        f"bytes saved by {policy} in community order, of those without a cache in the given order",
+        ["graph", "saved"],
+        [(name, f"{share:.1%}") for name, share in saved.items()],
+    )
