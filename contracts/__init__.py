@@ -50,6 +50,7 @@ __all__ = [
     "MAGIC",
     "PACKET_CONTROL",
     "PACKET_HEADER",
+    "PAGE_BYTES",
     "PARTIAL_BITS",
     "RECORD_HEADER",
     "REGION",
@@ -77,6 +78,8 @@ __all__ = [
 
 #: Alignment of regions and unit of every address in a command, in bytes.
 LINE_BYTES = 64
+#: What no burst of a memory port crosses the border of, in bytes.
+PAGE_BYTES = 4096
 #: Rows of dense features, weights and results are padded to a multiple of this, in bytes.
 ROW_BYTES = 32
 #: Size of a command in an image, in bytes.

@@ -69,6 +69,7 @@ class Opcode(_Documented):
     COPY = 10, "move bytes inside the memory"
     NEURAL = 11, "run a program of the neural chip over rows"
     LIST = 12, "begin to list the VIDs of other chiplets whose rows are needed; answered at once, SCATTER waits for it"
+    FETCH = 13, "fetch attributes of a batch that was sampled; answered at once if they go to the PEs"
 
 
 class Error(_Documented):

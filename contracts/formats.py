@@ -66,6 +66,9 @@ HEADER = _padded(
         _u("edges", 32, "directed edges stored for this chiplet"),
         _u("lines", 32, "size of the image, in lines"),
         _u("checksum", 32, "CRC-32 of all lines after the header, checked by the host"),
+        _line(
+            "scratch", "what comes from here on is working space that chiplets keep in their scratchpads; 0: nothing"
+        ),
     ],
 )
 
@@ -153,7 +156,8 @@ COMMANDS: dict[Opcode, Layout] = {
             _u("shift", 6, "first rounding point: right shift before the exponent of s_src is added"),
             _u("sparse", 1, "1: features are sparse entries, 0: dense rows"),
             Field("kind", 2, "what is combined, and into what", enum=Combination),
-            _u("reserved0", 7, "written as 0"),
+            _u("in_turn", 1, "1: dense rows are read one after another, as FETCH streams them"),
+            _u("reserved0", 6, "written as 0"),
             _u("vertices", 32, "number of vertices"),
             _u("entries", 32, "length of the sparse features, in entries"),
             _line("features", "dense rows or sparse entries"),
@@ -273,8 +277,6 @@ COMMANDS: dict[Opcode, Layout] = {
             Field("activation", 2, "what happens to a result", enum=Activation),
             _u("sparse", 1, "1: features are sparse entries"),
             _u("pairs", 1, "1: pairs of near columns share sums, 0: windows of columns do, or nothing does (I7)"),
-            _u("read_inside", 1, "1: features are dense rows in the row memory, from this line of it on"),
-            _u("write_inside", 1, "1: results go to the row memory, from this line of it on"),
             *_COLUMNS,
             _u(
                 "rooted",
@@ -335,7 +337,7 @@ COMMANDS: dict[Opcode, Layout] = {
             _u("slotted", 1, "1: target address by position in the batch, 0: by hash (A4)"),
             _u("hops", 3, "hops of positive sampling"),
             _u("flush", 1, "1: forget the attributes of earlier commands, 0: they are still those of this graph"),
-            _u("span", 19, "length of each of the four arrays behind `tree`, in lines"),
+            _u("span", 18, "length of each of the four arrays behind `tree`, in lines"),
             _line("roots", "roots"),
             _u("root_count", 16, "number of roots"),
             _u("negatives", 16, "negative samples a root"),
@@ -346,6 +348,23 @@ COMMANDS: dict[Opcode, Layout] = {
             _u("row_bytes", 32, "distance of rows, in bytes"),
             _line("tree", "a Batch, then offsets, edges, factors (1/(children+1)) and VIDs of the positions"),
             _line("rows", "the positions' attributes, at the same distance"),
+            _u("later", 1, "1: the attributes are left to FETCH"),
+        ],
+    ),
+    Opcode.FETCH: _command(
+        Opcode.FETCH,
+        [
+            *_VERTICES,
+            *_GRAPH,
+            _u("slotted", 1, "as for SAMPLE"),
+            _u("flush", 1, "as for SAMPLE"),
+            _line("nodes", "VIDs, as SAMPLE leaves them behind `tree`"),
+            _u("count", 32, "how many of them"),
+            _line("attributes", "dense rows"),
+            _u("row_bytes", 32, "distance of rows, in bytes"),
+            _line("report", "a Batch with the number of positions and the counts of requests"),
+            _line("rows", "the positions' attributes, at the same distance"),
+            _u("streamed", 1, "1: PEs read each row once and in order, and `rows` are no memory; 0: they are written"),
         ],
     ),
     Opcode.COPY: _command(

@@ -8,14 +8,14 @@ from golden.program.chiplet import Owned, by_topology, chiplet_image
 __all__ = ["PART_ROWS", "Image", "Region", "build_image", "row_bytes"]
 
 
-def build_image(problem: Problem, weight_room: WeightRoom | None = None) -> Image:
+def build_image(problem: Problem, weight_room: WeightRoom | None = None, scratch_lines: int = 0) -> Image:
     """Image of one chiplet that owns the whole graph.
 
     Parameters
     ----------
     problem
         Network and graph.
-    weight_room
+    weight_room, scratch_lines
         As for `golden.program.chiplet.chiplet_image`.
 
     Raises
@@ -24,4 +24,6 @@ def build_image(problem: Problem, weight_room: WeightRoom | None = None) -> Imag
         If it would be larger than 2^32 lines.
     """
     owned = by_topology(problem, lambda each: Owned.whole(each.graph))
-    return chiplet_image(problem, owned, lambda count: [range(count)], weight_room=weight_room)
+    return chiplet_image(
+        problem, owned, lambda count: [range(count)], weight_room=weight_room, scratch_lines=scratch_lines
+    )

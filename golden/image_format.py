@@ -135,6 +135,12 @@ class Image:
                 return region
         raise KeyError(f"the image has no region {kind.name} of layer {layer}")
 
+    @property
+    def scratch(self) -> list[Region]:
+        """Working space that a scratchpad keeps."""
+        first = self.header["scratch"]
+        return [region for region in self.regions if first and region.line >= first]
+
     def rows(self, region: Region, data: bytes) -> Int16Array:
         """Int16 [rows, row_elements] of the bytes of a region of dense rows, as read back from memory."""
         whole = data[: region.rows * region.row_bytes]

@@ -49,9 +49,8 @@ class MachineConfig(Parameters):
         if self.ring and self.ring.link_width > self.chiplet.port[1]:
             limit = self.chiplet.port[1]
             raise ValueError(f"link_width must be at most {limit}, a beat, not {self.ring.link_width!r}")
-
-        if self.ring and self.community and self.community.row_lines:
-            raise ValueError(f"row_lines must be 0 on a ring, not {self.community.row_lines!r}")
+        if self.attributes and self.attributes.window and not self.chiplet.scratch_lines:
+            raise ValueError(f"window must be 0 without a scratchpad, not {self.attributes.window!r}")
 
     @property
     def name(self) -> str:

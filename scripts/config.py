@@ -35,8 +35,6 @@ CONFIGS = Path(__file__).resolve().parents[1] / "configs"
 KINDS: dict[str, Any] = {kind.kind: kind for kind in (GatherChipletConfig, CommunityChipletConfig)}
 #: Section that a file of an array has, and no file of a machine.
 _ARRAY = "array"
-#: Sizes that a chiplet on a ring has unless the file changes them there.
-_ON_RING = {"community": {"chiplet": {"row_lines": 0}}}
 #: Older keys of section ``ring``, each with the section of the key that it changes on a ring.
 _OLDER = {"groups": "chiplet", "pes": "chiplet", "units": "chiplet", "hubs": "chiplet", "nodes": "locator"}
 
@@ -144,9 +142,8 @@ def load_machine(name: str, chiplets: int | None = None) -> MachineConfig:
         fault = f"chiplets must be in 1..{CHIPLETS_MAX}, not {count}"
         raise InputError(f"{path}, ring", fault, "a value in that range")
     if count > 1:
-        for more in (_ON_RING.get(pe, {}), changes):
-            for section, inside in more.items():
-                values[section] = {**values.get(section, {}), **inside}
+        for section, inside in changes.items():
+            values[section] = {**values.get(section, {}), **inside}
     return _Builder(path, values).machine(KINDS[pe], count)
 
 

@@ -7,7 +7,7 @@ from typing import Any, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from contracts import LINE_BYTES, ROW_BYTES, SPARSE_ENTRY, VALUE_BITS, Opcode, RegionKind
+from contracts import ROW_BYTES, SPARSE_ENTRY, VALUE_BITS, Opcode, RegionKind
 from contracts.errors import InputError
 from contracts.scale import Scales
 from contracts.weights import Traffic, WeightRoom
@@ -161,8 +161,8 @@ def chiplet_image(
     search: Search | None = None,
     in_stages: bool = True,
     tiles: Mapping[Owned, Sequence[Tile]] | None = None,
-    row_lines: int = 0,
     weight_room: WeightRoom | None = None,
+    scratch_lines: int = 0,
 ) -> Image:
     """Place a chiplet's data and add the commands of every layer.
 
@@ -180,11 +180,11 @@ def chiplet_image(
         once, those that others need.
     tiles
         Tiles of each part of a topology that are summed one after another; None: all vertices at once.
-    row_lines
-        Lines of the row memory for results of hidden layers, if not in stages.
     weight_room
         Room for weights in every PE: a layer that exceeds it is computed in blocks of columns or of rows. Default: all
         layers fit.
+    scratch_lines
+        Lines of the scratchpad: working space that is read most is there, as far as it fits.
 
     Raises
     ------
@@ -192,7 +192,7 @@ def chiplet_image(
         If the image would be larger than 2^32 lines, or combined rows are too many for places in tiles.
     """
     graph, model, layers, first = problem.graph, problem.model, problem.model.layers, owned[0]
-    p = Program()
+    p = Program(scratch_lines=scratch_lines)
     # Lines are laid out as if every layer had one more region, and every image sparse features and two scales.
     p.spare = len(layers) + 2 * (first.travel is not None) - (tiles is not None)
     boundaries = p.words(RegionKind.BOUNDARIES, first.boundaries)
@@ -231,10 +231,11 @@ def chiplet_image(
     widest = max((len(each.columns[0]) for each, needs in zip(blocks, stages, strict=True) if needs), default=0)
     if widest:
         combined = p.reserve_rows(RegionKind.COMBINED, graph.nodes + max(own.halves for own in owned), widest)
+        p.on_chip(combined)
     if roots:
         own_rows = p.reserve_rows(RegionKind.OWN, first.count, widest)
+        p.on_chip(own_rows)
 
-    inside: range | None = None  # lines of the row memory with the features of the layer
     listed: Exchange | None = None
     for number, each in enumerate(layers):
         at, own = placed[owned[number]], owned[number]
@@ -245,15 +246,12 @@ def chiplet_image(
 
         columns = [Block.place(p, number, each, block, rows, sums) for block in blocks[number].columns]
         last, distance = number == len(layers) - 1, row_bytes(each.f_out)
-        stay = None
-        if not last and number not in model.ends and (in_stages or not stages[number + 1]):
-            stay = _room(inside, -(-own.count * distance // LINE_BYTES), row_lines)
-        kind = RegionKind.RESULTS if last else RegionKind.HIDDEN
-        results = stay.start if stay else p.reserve_rows(kind, own.count, each.f_out, number)
-        p.spare += stay is not None
+        results = p.reserve_rows(RegionKind.RESULTS if last else RegionKind.HIDDEN, own.count, each.f_out, number)
+        if not last:
+            p.on_chip(results)
         plan = LayerPlan(
             number, columns, given, combined if stages[number] else None, results, digits,
-            rest=rest, inside=inside is not None, search=search,
+            rest=rest, search=search,
             exchange=at.exchange, lists=at.exchange is not listed, ends=_ends(p, model, number, own.count),
             root=Root(own_rows, at.own, own.first) if each.root and own_rows and at.own else None,
         )  # fmt: skip
@@ -263,9 +261,11 @@ def chiplet_image(
             # The results are the next layer's dense features.
             source = placed[owned[number + 1]].source
             rows = blocks[number + 1].rows
-            before, inside = ahead(number + 1), stay
+            before = ahead(number + 1)
             given = [_dense(results, part, own, source, distance, rows) for part in parts(before)]
             rest = Rest(before, results, 0, False, source) if before < own.count else None
+    if digits:
+        p.on_chip(digits)
     if plan.unbarred:
         # Says whether the rows of the last layer came, of chiplets that did not wait for them.
         p.command(Opcode.BARRIER, plan.number)
@@ -343,14 +343,6 @@ def _weights(topology: Topology, owned: Owned) -> Int16Array | None:
     return topology.weights[mine]
 
 
-def _room(taken: range | None, lines: int, row_lines: int) -> range | None:
-    """Return free lines of a row memory before or behind the used ones; None if there is no room."""
-    for start, stop in ((0, taken.start if taken else row_lines), (taken.stop if taken else 0, row_lines)):
-        if lines and start + lines <= stop:
-            return range(start, start + lines)
-    return None
-
-
 def _traffic(problem: Problem) -> list[Traffic]:
     """Return what each layer moves, of the whole graph: all chiplets of a ring choose the same blocks."""
     traffic, nodes = [], problem.graph.nodes
@@ -363,16 +355,13 @@ def _traffic(problem: Problem) -> list[Traffic]:
     return traffic
 
 
-def _dense(
-    rows: Section | int, part: range, owned: Owned, source: Section, distance: int, blocks: Sequence[range]
-) -> Part:
-    """Return a part whose features are dense rows in memory or, all of them, in the row memory."""
-    first = rows if isinstance(rows, int) else Reference.row(rows, part.start)
+def _dense(rows: Section, part: range, owned: Owned, source: Section, distance: int, blocks: Sequence[range]) -> Part:
+    """Return a part whose features are dense rows."""
+    first = Reference.row(rows, part.start)
     entries = len(part) * distance // SPARSE_ENTRY.bytes
     scales = Reference.row(source, part.start)
     pieces = []
     if len(blocks) > 1 and part:
-        assert isinstance(first, Reference)
         pieces = [
             Part(
                 len(part), first.on(block.start * VALUE_BITS // 8), entries, scales, part.start,

@@ -25,6 +25,7 @@ __all__ = [
     "Block",
     "End",
     "Exchange",
+    "Fetch",
     "LayerPlan",
     "Part",
     "Rest",
@@ -33,6 +34,7 @@ __all__ = [
     "Sums",
     "blocks_of",
     "digits_of",
+    "fetch",
     "layer",
     "neural",
 ]
@@ -153,6 +155,27 @@ class Root:
 
 
 @dataclass(frozen=True)
+class Fetch:
+    """Attributes of a batch that are the features of a layer: operands, but those that depend on the part.
+
+    `reports` is where each FETCH leaves its counts, a line each; `forget`: the first one forgets earlier attributes.
+    """
+
+    vertices: int
+    offsets: Operand
+    edges: Operand
+    edge_count: int
+    slotted: bool
+    nodes: Operand
+    attributes: Operand
+    row_bytes: int
+    reports: Section
+    rows: Operand
+    forget: bool
+    tiles: int = 1
+
+
+@dataclass(frozen=True)
 class Rest:
     """Vertices that PROCESS combines, behind the first `ahead` ones: operands, those of all vertices' factors.
 
@@ -240,30 +263,30 @@ class LayerPlan:
     digits
         Rows of digits in memory, if there are blocks of rows.
     results
-        Rows in memory, or the first of their lines in the row memory.
-    inside
-        Whether the features are in the row memory.
+        Rows in memory.
     search, exchange, ends
         With community PEs; on a ring; with layer ends on the neural chip.
     lists
         Whether rows of others are needed that no earlier layer has listed.
     root
         Own rows, of a rooted layer; its combined rows are in memory.
+    fetch
+        Attributes that PEs read as they are fetched, for every part anew; None: features are in memory.
     """
 
     number: int
     blocks: Sequence[Block]
     parts: Sequence[Part]
     combined: Section | None
-    results: Section | int
+    results: Section
     digits: Section | None = None
     rest: Rest | None = None
-    inside: bool = False
     search: Search | None = None
     exchange: Exchange | None = None
     lists: bool = False
     ends: Sequence[End] = ()
     root: Root | None = None
+    fetch: Fetch | None = None
 
     @property
     def unbarred(self) -> bool:
@@ -315,7 +338,6 @@ def layer(p: Program, plan: LayerPlan) -> None:
     for block in plan.blocks:
         _block(p, plan, block)
     for end in plan.ends:
-        assert isinstance(plan.results, Section)
         rows, width = Reference.row(plan.results, end.first), plan.results.row_elements
         neural(p, plan.number, end, rows, rows, (width, width))
 
@@ -335,6 +357,8 @@ def _block(p: Program, plan: LayerPlan, block: Block) -> None:
             combine(p, plan, block, part, plan.root)
     products(p, plan, block, block.weights)
     for part in plan.parts if plan.combined else ():
+        if plan.fetch:
+            fetch(p, plan.number, plan.fetch, part.vertices, streamed=True)
         combine(p, plan, block, part)
         if ring and ring.shared.hub_count and part is plan.parts[0]:
             # A row would stop at a chiplet that still adds up sums, in front of a sum that it waits for.
@@ -375,6 +399,7 @@ def combine(p: Program, plan: LayerPlan, block: Block, part: Part, root: Root | 
         first = part.first_row - root.first_vertex
         own = {"shift": block.layer.root.shift, "combined": root.rows, "first_row": first}
         own |= {"scales": Reference.row(root.scales, first)}
+    own["in_turn"] = plan.fetch is not None
     if plan.rest and len(plan.parts) == len(block.sums) == 1:
         # PROCESS finds the factors of the others there.
         own |= {"table": block.sums[0].vertices}
@@ -390,6 +415,13 @@ def combine(p: Program, plan: LayerPlan, block: Block, part: Part, root: Root | 
             "distance": block.distance,
         }
     p.command(Opcode.COMBINE, plan.number, part, block.layer, **own)
+
+
+def fetch(p: Program, number: int, given: Fetch, count: int, *, streamed: bool) -> None:
+    """Add FETCH of the attributes of the first `count` positions."""
+    line = p.count(Opcode.FETCH)
+    own: dict[str, Operand] = {"count": count, "flush": given.forget and not line, "streamed": streamed}
+    p.command(Opcode.FETCH, number, given, report=Reference(given.reports, line), **own)
 
 
 def digits(p: Program, plan: LayerPlan, block: Block, number: int, piece: Part) -> None:
@@ -431,7 +463,6 @@ def process(p: Program, plan: LayerPlan, block: Block, search: Search, sums: Sum
         "scales_destination": sums.scales,
         **search.scheme.operands,
         "results": plan.results,
-        "write_inside": isinstance(plan.results, int),
     }
     if plan.root:
         own |= {"rooted": 1, "features": plan.root.rows}
@@ -449,7 +480,7 @@ def process(p: Program, plan: LayerPlan, block: Block, search: Search, sums: Sum
     else:
         (part,) = plan.parts
         given.insert(0, part)
-        own |= {"read_inside": plan.inside, "scales_source": part.scales}
+        own |= {"scales_source": part.scales}
     p.command(Opcode.PROCESS, plan.number, *given, **own)
 
 

@@ -13,7 +13,19 @@ from typing import NamedTuple, Self, TypeAlias, cast
 import numpy as np
 import numpy.typing as npt
 
-from contracts import COMMANDS, HEADER, LINE_BYTES, MAGIC, REGION, VALUE_BITS, VERSION, Layout, Opcode, RegionKind
+from contracts import (
+    COMMANDS,
+    HEADER,
+    LINE_BYTES,
+    MAGIC,
+    PAGE_BYTES,
+    REGION,
+    VALUE_BITS,
+    VERSION,
+    Layout,
+    Opcode,
+    RegionKind,
+)
 from contracts.errors import InputError
 from contracts.scale import Scales
 from contracts.weights import WeightRoom
@@ -72,12 +84,16 @@ Operand: TypeAlias = int | Section | Reference
 
 @dataclass(frozen=True, eq=False)
 class Placed:
-    """Result of the layout: regions by section, the command list and its line, and the total size in lines."""
+    """Result of the layout: regions by section, the command list and its line, and the total size in lines.
+
+    ``scratch``: first line of those that a scratchpad keeps, which come last; 0: there are none.
+    """
 
     regions: Mapping[Section, Region]
     commands: tuple[Command, ...]
     command_line: int
     lines: int
+    scratch: int
 
     def header(self, problem: Problem) -> dict[str, int]:
         """Fields of the header of a chiplet that works alone."""
@@ -86,6 +102,7 @@ class Placed:
             "magic": MAGIC, "version": VERSION, "model": model.model, "layers": len(model.layers), "chiplet": 0,
             "chiplets": 1, "command_list": self.command_line, "commands": len(self.commands), "lines": self.lines,
             "vertices": graph.nodes, "first_vertex": 0, "owned": graph.nodes, "edges": graph.edge_count,
+            "scratch": self.scratch,
         }  # fmt: skip
 
 
@@ -97,6 +114,8 @@ class Program:
     room
         Lines of the header and the command list together, for memories whose command list changes while regions stay;
         such a memory has no region table. Default: as many as there are commands, behind a region table.
+    scratch_lines
+        Size of the chiplet's scratchpad.
 
     Attributes
     ----------
@@ -104,8 +123,11 @@ class Program:
         Unused entries of the region table, so that an image's lines do not depend on regions that it omits.
     """
 
-    def __init__(self, room: int | None = None) -> None:
+    def __init__(self, room: int | None = None, scratch_lines: int = 0) -> None:
         self.room, self.spare = room, 0
+        # The scratchpad ends with a page of the memory, wherever the image begins.
+        self._scratch_room = max(0, scratch_lines - (PAGE_BYTES // LINE_BYTES - 1))
+        self._scratch: list[Section] = []
         self._sections: list[Section] = []
         self._contents: dict[Section, bytes] = {}
         self._steps: list[tuple[Opcode, dict[str, Operand]]] = []
@@ -113,7 +135,8 @@ class Program:
     def again(self) -> Self:
         """Return a program with the same sections, all of them empty, and no commands yet."""
         other = type(self)(self.room)
-        other.spare, other._sections = self.spare, self._sections.copy()
+        other.spare, other._sections, other._scratch = self.spare, self._sections.copy(), self._scratch.copy()
+        other._scratch_room = self._scratch_room
         return other
 
     def keep_weights(self, room: WeightRoom) -> None:
@@ -133,6 +156,14 @@ class Program:
         """Add a section of padded rows of int16 that are 0."""
         distance = row_bytes(elements)
         return self.reserve(kind, layer, count * distance, count, elements, distance)
+
+    def on_chip(self, section: Section) -> bool:
+        """Have a section without contents kept in the scratchpad if there is room; return whether it is."""
+        fits = section.lines <= self._scratch_room
+        if fits:
+            self._scratch_room -= section.lines
+            self._scratch.append(section)
+        return fits
 
     def fill(self, section: Section, data: bytes) -> None:
         """Set the bytes of a section, from its start on.
@@ -200,6 +231,10 @@ class Program:
         found = {name: getattr(each, name) for each in given for name in names if hasattr(each, name)}
         self._steps.append((opcode, {**found, **operands, "layer": layer}))
 
+    def count(self, opcode: Opcode) -> int:
+        """Return how many commands of an opcode there are so far."""
+        return sum(each == opcode for each, _ in self._steps)
+
     def layout(self) -> Placed:
         """Assign lines to sections and commands.
 
@@ -214,14 +249,17 @@ class Program:
         line = self.room or first + len(self._steps)
         if first + len(self._steps) > line:
             raise InputError("image", f"has {len(self._steps)} commands", f"at most {line - first}")
-        regions = {}
-        for section in self._sections:
+        regions, scratch = dict[Section, Region](), 0
+        # The sort is stable, so what the scratchpad keeps comes last.
+        for section in sorted(self._sections, key=lambda section: section in self._scratch):
+            if section in self._scratch:
+                scratch = scratch or line
             regions[section] = section.at(line)
             line += section.lines
         if line >= _LINES_MAX:
             raise InputError("image", f"would have {line} lines", f"fewer than {_LINES_MAX}")
         commands = tuple(_resolved(number, *step, regions) for number, step in enumerate(self._steps))
-        return Placed(regions, commands, first, line)
+        return Placed({section: regions[section] for section in self._sections}, commands, first, line, scratch)
 
     def image(self, problem: Problem, **fields: int) -> Image:
         """Lay out and write the whole image.

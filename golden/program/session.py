@@ -166,7 +166,11 @@ def _arranged(
     `behind`: it is not the first of its session.
     """
     own = [name for name in named if name in written and name not in shared]
-    rest = [name for name in named if name not in written]
+    # What a scratchpad keeps comes last.
+    scratch = image.scratch
+    rest = sorted(
+        (name for name in named if name not in written), key=lambda name: image.regions[named[name]] in scratch
+    )
     lines, line = dict[int, int](), _begin(image)
     for names, first in ((own, line), (shared, room), (rest, None)):
         line = line if first is None else first
@@ -189,6 +193,7 @@ def _arranged(
         at = (image.header["command_list"] + number) * LINE_BYTES
         data[at : at + LINE_BYTES] = packed(COMMANDS[command.opcode], command.values(), f"command {number}")
     header = {**image.header, "lines": line, "checksum": zlib.crc32(data[LINE_BYTES:])}
+    header["scratch"] = min((moved[region].line for region in scratch), default=0)
     data[:LINE_BYTES] = packed(HEADER, header, "header")
     return replace(image, data=bytes(data), header=header, regions=regions, commands=commands)
 

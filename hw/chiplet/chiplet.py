@@ -1,13 +1,14 @@
 """A chiplet: an engine, the units beside it, and what they share: command list, memory port, counters."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from amaranth import Cat, Elaboratable, Module, Mux
+from amaranth import Cat, Const, Elaboratable, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
+from amaranth.utils import exact_log2
 
-from contracts import COMPLETION, Error, Opcode
+from contracts import COMPLETION, LINE_BYTES, PAGE_BYTES, Error, Opcode
 from hw.chiplet.command_reader import COMMANDS_AHEAD, CommandReader
 from hw.chiplet.command_router import CommandRouter
 from hw.chiplet.unit import Engine, Unit
@@ -15,7 +16,8 @@ from hw.contracts import struct
 from hw.memory.axi import AXI4Signature, connect_flat, connect_manager, flat_members
 from hw.memory.axi_merge import AXIMerge
 from hw.memory.formats import line_address_width
-from hw.memory.unit_port import attach_unit
+from hw.memory.scratchpad import Scratchpad
+from hw.memory.unit_port import ScratchPort, attach_unit
 from hw.stream.black_box import black_boxes_of
 
 __all__ = ["Chiplet"]
@@ -107,7 +109,7 @@ class Chiplet(wiring.Component):
         engine, units = self.engine, self.units.values()
         m.submodules.command_router = router = CommandRouter([unit.OPCODES for unit in units])
         connect(m, flipped(self.start), reader.i)
-        connect(m, reader.o, flipped(self.done))
+        self._complete(m, reader)
         connect(m, reader.command, router.i)
         connect(m, router.executed, reader.executed)
         for n, unit in enumerate((engine, *units)):
@@ -130,18 +132,47 @@ class Chiplet(wiring.Component):
                     stop.payload.info.eq(completion.info),
                 ]
 
+    def _complete(self, m: Module, reader: CommandReader) -> None:
+        """Say how a run ended when no unit carries out a command of it any more."""
+        background = Signal()
+        for unit in self.units.values():
+            if hasattr(unit, "background"):
+                m.d.comb += unit.ending.eq(reader.o.valid)
+                with m.If(unit.background):
+                    m.d.comb += background.eq(1)
+        m.d.comb += [
+            self.done.valid.eq(reader.o.valid & ~background),
+            self.done.payload.eq(reader.o.payload),
+            reader.o.ready.eq(self.done.ready & ~background),
+        ]
+
     def _connect_memory(self, m: Module, reader: CommandReader) -> None:
         """Merge the units' memory ports with the engine's, one after another."""
         engine = self.engine
+        scratch = self._scratch(m, reader)
         merged = AXI4Signature(*engine.port, engine.id_width).create(path=("engine_axi",))
         # Commands are read while others go on that have nothing to do with it.
-        attach_unit(m, engine, "engine", merged, silent=(reader,))
-        for (name, unit), id_width in zip(self.units.items(), self._id_widths, strict=True):
+        window = next((unit.window for unit in self.units.values() if hasattr(unit, "window")), None)
+        attach_unit(m, engine, "engine", merged, silent=(reader,), scratch=scratch[0], window=window)
+        for n, ((name, unit), id_width) in enumerate(zip(self.units.items(), self._id_widths, strict=True), start=1):
             m.submodules[f"{name}_merge"] = merge = AXIMerge(*engine.port, id_width)
             connect_manager(m, merged, merge.i[0])
-            attach_unit(m, unit, name, merge.i[1])
+            attach_unit(m, unit, name, merge.i[1], scratch=scratch[n])
             merged = merge.o
         connect_flat(m, self, "m_axi", merged)
+
+    def _scratch(self, m: Module, reader: CommandReader) -> Sequence[ScratchPort | None]:
+        """Return the ports of the scratchpad, of the engine and of each unit; None if there is no scratchpad."""
+        lines, count = self.config.scratch_lines, 1 + len(self.units)
+        if not lines:
+            return [None] * count
+        m.submodules.scratchpad = pad = Scratchpad(lines, self.engine.port[1], count)
+        first, end, page = Signal.like(reader.base), Signal.like(reader.base), exact_log2(PAGE_BYTES // LINE_BYTES)
+        # Bursts do not cross pages of the memory, so none is divided where the scratchpad ends at one. An image that
+        # leaves its lines to memory has none there.
+        m.d.sync += first.eq(reader.scratch)
+        m.d.comb += end.eq(Mux(reader.scratches, Cat(Const(0, page), (first + lines)[page:]), first))
+        return [ScratchPort(pad, n, first, end) for n in range(count)]
 
     def _connect_ports(self, m: Module) -> None:
         """Lead counters, and the ports of units that belong outside, to the chiplet's."""

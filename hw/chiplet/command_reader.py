@@ -66,6 +66,9 @@ class CommandReader(wiring.Component):
         First line of an image; taken when the previous run has completed.
     base : Out
         Line address of the current image.
+    scratch : Out, scratches : Out(1)
+        Line address of what a scratchpad keeps of it, and whether it keeps anything; constant from the first command
+        of a run to the first of the next.
     command : stream of unsigned(512)
         Commands as they lie in the image.
     executed : stream of `ErrorReport`
@@ -86,6 +89,8 @@ class CommandReader(wiring.Component):
             {
                 "i": In(stream.Signature(line)),
                 "base": Out(line),
+                "scratch": Out(line),
+                "scratches": Out(1),
                 "command": Out(stream.Signature(unsigned(8 * COMMAND_BYTES))),
                 "executed": In(stream.Signature(ErrorReport)),
                 "o": Out(stream.Signature(struct(COMPLETION))),
@@ -192,6 +197,8 @@ class CommandReader(wiring.Component):
             m.d.sync += [
                 prefetch.list_end.eq(header.command_list + header.commands),
                 prefetch.end.eq(list_start + header.commands),
+                self.scratch.eq(self.base + header.scratch),
+                self.scratches.eq(header.scratch != 0),
             ]
             with m.If(line.there):
                 m.d.sync += [at.eq(list_start), prefetch.following.eq(list_start)]

@@ -23,6 +23,9 @@ class GatherChipletConfig(Parameters):
         Sizes of a PE, and of the memory port.
     depth
         Most outstanding beats of a reader; as many as the memory's latency in cycles plus a burst keep it busy.
+    scratch_lines
+        Lines of 64 bytes of the scratchpad, which has the working space of an image as far as it fits; 0: there is
+        none.
 
     Raises
     ------
@@ -39,6 +42,7 @@ class GatherChipletConfig(Parameters):
     pes: int = size(2, 1, 64)
     pe: PEConfig = part(PEConfig, follows=("aggregates",))
     depth: int = size(128, 16, 1024)
+    scratch_lines: int = size(0, 128, power=True, zero=True)
 
     @property
     def parts(self) -> tuple[str, ...]:

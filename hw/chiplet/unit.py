@@ -29,6 +29,10 @@ class Unit(MemoryUnit, Protocol):
         A unit may have three more: ``OUTER``, names of its ports that become ports of the chiplet, ``stop``, a stream
         of `ErrorReport` that is always ready and carries the error with which a run of the chiplet has ended, and
         ``exchanging``, see `Engine`.
+
+        A unit that goes on with a command that it has answered has ``background``, which says so, and ``ending``: the
+        run has no more commands, and ends when there is nothing in the background. It may have ``window``, see
+        `hw.memory.unit_port.attach_unit`.
     """
 
     OPCODES: tuple[Opcode, ...]

@@ -61,7 +61,7 @@ class CommandFrontEnd(wiring.Component):
         What is kept of it, for `Operands.view`; of no meaning while there is none.
     lines : Out
         Relocated addresses; `line`, `words` and `beats` return them by name.
-    from_zero, unused : In
+    unused : In
         As for `hw.command.relocator.Relocator`; `among` makes them.
     wrong : In(1), refusal : In
         A check of the unit fails, and the error; looked at in the cycle of the decision.
@@ -121,7 +121,6 @@ class CommandFrontEnd(wiring.Component):
                 "layer": Out(8),
                 "bits": Out(self.operands.width),
                 "lines": Out(line).array(count),
-                "from_zero": In(count),
                 "unused": In(count),
                 "wrong": In(1),
                 "refusal": In(ErrorReport),
@@ -162,7 +161,7 @@ class CommandFrontEnd(wiring.Component):
         return in_beats(self.line(opcode, name), data_width)
 
     def among(self, *cases: tuple[Opcode, str, ValueLike]) -> Value:
-        """Return a bit for each adder, for `from_zero` and `unused`.
+        """Return a bit for each adder, for `unused`.
 
         Parameters
         ----------
@@ -188,7 +187,6 @@ class CommandFrontEnd(wiring.Component):
             self.bits.eq(kept),
             relocator.base.eq(self.base),
             relocator.bits.eq(self.bits),
-            relocator.from_zero.eq(self.from_zero),
             relocator.unused.eq(self.unused),
             *(line.eq(found) for line, found in zip(self.lines, relocator.lines, strict=True)),
             self.failed.eq(first_error.failed),

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from amaranth.hdl import Cat, Elaboratable, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Elaboratable, Module, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
@@ -71,8 +71,8 @@ class Relocator(wiring.Component):
         Line address of the image.
     bits : In
         Operands as `Operands.pack` returns them.
-    from_zero, unused : In
-        For each slot: the address counts from 0, not from `base`; it is not checked.
+    unused : In
+        For each slot: the address is not checked.
     lines : Out
         Line addresses, a cycle after `bits`, or two cycles if `registered`.
     beyond : Out(1)
@@ -89,7 +89,6 @@ class Relocator(wiring.Component):
             {
                 "base": In(line),
                 "bits": In(operands.width),
-                "from_zero": In(self.count),
                 "unused": In(self.count),
                 "lines": Out(line).array(self.count),
                 "beyond": Out(1),
@@ -114,7 +113,7 @@ class Relocator(wiring.Component):
         width = len(self.base)
         sums = [Signal(1 + max(width, 32), name=f"sum_{n}", reset_less=True) for n in range(self.count)]
         exceeds = Signal(self.count)
-        m.d.sync += [sum_.eq(Mux(self.from_zero[n], 0, self.base) + added[n]) for n, sum_ in enumerate(sums)]
+        m.d.sync += [sum_.eq(self.base + added[n]) for n, sum_ in enumerate(sums)]
         compared = Cat(sum_[width:].any() for sum_ in sums)
         if self.registered:
             m.d.sync += exceeds.eq(compared)

@@ -39,8 +39,8 @@ class CommunityChipletConfig(Parameters):
         fit, layers after the first need no location.
     finishers
         Row finishers, which PEs and hub units share; at most as many as there are of these.
-    row_lines
-        Lines of 64 bytes for rows that stay on the chip between layers; 0: all go to memory. A ring has none.
+    scratch_lines
+        As in `GatherChipletConfig`.
 
     Raises
     ------
@@ -64,7 +64,7 @@ class CommunityChipletConfig(Parameters):
     depth: int = size(128, 16, 4096)
     kept: int = size(4096, 32, power=True)
     finishers: int = size(1, 1, lambda chiplet: chiplet.pes + chiplet.units)
-    row_lines: int = size(0, 2, power=True, zero=True)
+    scratch_lines: int = size(0, 128, power=True, zero=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -73,8 +73,6 @@ class Controller(wiring.Component):
         Of the memory port, in bits.
     error_sources
         Number of units that report errors.
-    row_memory
-        Whether rows can stay on the chip.
 
     Attributes
     ----------
@@ -132,14 +130,10 @@ class Controller(wiring.Component):
         Beats of a row of weights.
     result_beats, results : Out
         Beats between results, and the beat address of the first.
-    read_inside, write_inside : Out(1)
-        Features come from the row memory; results go there. Their addresses count from its beginning.
     """
 
-    def __init__(
-        self, config: CommunityConfig, nodes: int, address_width: int, error_sources: int, *, row_memory: bool = False
-    ) -> None:
-        self.config, self.nodes, self.address_width, self.row_memory = config, nodes, address_width, row_memory
+    def __init__(self, config: CommunityConfig, nodes: int, address_width: int, error_sources: int) -> None:
+        self.config, self.nodes, self.address_width = config, nodes, address_width
         # Pages of the weight memories: those with whole weights, and those that the command's lie in.
         self._whole, self._covered = Signal(WEIGHT_PAGES), Signal(WEIGHT_PAGES)
         self._front = CommandFrontEnd(_DECIDED, address_width, 1, slots=_SLOTS)
@@ -184,8 +178,6 @@ class Controller(wiring.Component):
                 "row_beats": Out(8),
                 "result_beats": Out(row_beats_width(config.data_width)),
                 "results": Out(beat_address_width(address_width, config.data_width)),
-                "read_inside": Out(1),
-                "write_inside": Out(1),
             }
         )
 
@@ -422,9 +414,6 @@ class Controller(wiring.Component):
         adds, digits = (combine.kind == kind for kind in (Combination.SUM, Combination.DIGITS))
         wrong_digits = digits & (combine.first_granule + len(DIGIT_BITS) * granules > combine.row_granules)
         wrong_kind = (combine.kind > Combination.SUM) | (adds & combine.sparse)
-        inside = [process.read_inside & (process.sparse | process.combined)]
-        if not self.row_memory:
-            inside.append(process.read_inside | process.write_inside)
 
         def loaded(view: Any, used: Any = 1) -> tuple[Check, Check]:
             """Compare sizes with those of the weights, of inputs if they are used."""
@@ -455,7 +444,6 @@ class Controller(wiring.Component):
                 ),
                 Opcode.LOCATE: (Check(location.locating, Opcode.LOCATE),),
                 Opcode.PROCESS: (
-                    *(Check(wrong, Opcode.PROCESS) for wrong in reversed(inside)),
                     Check(process.rooted & self._combines(process), Opcode.PROCESS),
                     Check((weight != 1) & (weight != 256), weight),
                     *loaded(process),
@@ -483,12 +471,6 @@ class Controller(wiring.Component):
                     (Opcode.PROCESS, "feature_offsets", ~placed & ~(process.sparse & combines)),
                     (Opcode.PROCESS, "scales_source", ~combines),
                     (Opcode.PROCESS, "rows", ~process.combined),
-                )
-            ),
-            front.from_zero.eq(
-                front.among(
-                    (Opcode.PROCESS, "features", process.read_inside),
-                    (Opcode.PROCESS, "results", process.write_inside),
                 )
             ),
         ]
@@ -590,9 +572,8 @@ class Controller(wiring.Component):
             features.placed.eq(0),
             features.shifted.eq(0),
             features.rooted.eq(0),
+            features.in_turn.eq(combine.in_turn),
             features.first.eq(combine.first_row),
-            self.read_inside.eq(0),
-            self.write_inside.eq(0),
             self.first.eq(combine.first_row),
             self.first_result.eq(0),
             self.results.eq(results + Mux(digits, combine.first_granule * beats_of_granule, 0)),
@@ -626,6 +607,7 @@ class Controller(wiring.Component):
             features.ahead.eq(process.ahead),
             features.first.eq(process.first_vertex),
             features.rooted.eq(process.rooted),
+            features.in_turn.eq(0),
             features.first_own.eq(process.first_row),
             self.first.eq(process.first_vertex),
             self.first_result.eq(process.first_vertex - process.first_row),
@@ -634,6 +616,4 @@ class Controller(wiring.Component):
                 front.beats(Opcode.PROCESS, "results", data_width) + process.first_granule * beats_of_granule
             ),
             self.result_beats.eq(process.row_granules * beats_of_granule),
-            self.read_inside.eq(process.read_inside),
-            self.write_inside.eq(process.write_inside),
         ]

@@ -12,6 +12,7 @@ from amaranth.utils import exact_log2
 from contracts import Error, Opcode
 from hw.chiplet.unit import engine_members
 from hw.community.beat_store import BeatStore
+from hw.community.combined_reader import CombinedReader
 from hw.community.config import CommunityChipletConfig
 from hw.community.controller import Controller
 from hw.community.feature_reader import FeatureReader
@@ -25,7 +26,6 @@ from hw.community.pe import CommunityPE
 from hw.community.record_dispatcher import RecordDispatcher
 from hw.community.result_writer import ResultWriter
 from hw.community.row_finisher import RowFinisher
-from hw.community.row_memory import RowMemory
 from hw.community.vertex_dispatcher import VertexDispatcher
 from hw.locator.engine import ENGINE_MODULE as LOCATOR_ENGINE
 from hw.locator.engine import Engine as LocatorEngine
@@ -62,6 +62,7 @@ class _Blocks:
     vertices: VertexDispatcher
     table: NodeTable
     features: FeatureReader
+    combined: CombinedReader
     combiners: Sequence[PECore]
     weights: Sequence[WeightMemory]
     parameters: ParameterReader
@@ -69,7 +70,6 @@ class _Blocks:
     units: Sequence[HubUnit]
     writer: ResultWriter
     finishers: Sequence[RowFinisher]
-    row_memory: RowMemory | None
     #: A request for a hub's row, and a row or a partial sum, is on its way between PEs and hub units.
     asked: Signal = field(default_factory=Signal)
     moving: Signal = field(default_factory=Signal)
@@ -107,7 +107,7 @@ class CommunityEngine(wiring.Component):
     def __init__(self, config: CommunityChipletConfig | None = None, *, once: bool = False) -> None:
         self.config, self.once = config or CommunityChipletConfig(), once
         self.port, self.outstanding = self.config.port, self.config.depth
-        self.clients = _LOCATOR_CLIENTS + 3
+        self.clients = _LOCATOR_CLIENTS + 4
         super().__init__(engine_members(self.config, self.clients))
 
     @property
@@ -156,9 +156,9 @@ class CommunityEngine(wiring.Component):
     def _make_blocks(self, m: Module) -> _Blocks:
         """Make all blocks and add them."""
         config, community, nodes = self.config, self.config.community, self.config.locator.nodes
-        errors = 3 + config.combiners + config.pes + config.units + (config.row_lines > 0)
+        errors = 3 + config.combiners + config.pes + config.units
         blocks = _Blocks(
-            controller=Controller(community, nodes, self.port[0], errors, row_memory=config.row_lines > 0),
+            controller=Controller(community, nodes, self.port[0], errors),
             locator=Locator(config.locator, once=self.once),
             dispatcher=RecordDispatcher(
                 config.pes, config.kept, config.locator.outputs, community.width, config.locator.node_bits
@@ -166,6 +166,7 @@ class CommunityEngine(wiring.Component):
             vertices=VertexDispatcher(community, config.pes, config.units, nodes),
             table=NodeTable(nodes, *self.port, ports=1),
             features=FeatureReader(community, config.combiners, self.port[0], config.depth),
+            combined=CombinedReader(community, self.port[0], config.depth),
             combiners=[self.combiner_module() for _ in range(config.combiners)],
             weights=[WeightMemory(config.pe, len(share)) for share in self._sharers()],
             parameters=ParameterReader(community.pe, self.port[0]),
@@ -173,12 +174,10 @@ class CommunityEngine(wiring.Component):
             units=[self.hub_module() for _ in range(config.units)],
             writer=ResultWriter(community, self.port[0], config.finishers + 1),
             finishers=[RowFinisher(community) for _ in range(config.finishers)],
-            row_memory=RowMemory(*self.port, config.row_lines, 2) if config.row_lines else None,
         )
         for name in ("controller", "locator", "dispatcher", "vertices", "table", "features", "parameters", "writer"):
             m.submodules[name] = getattr(blocks, name)
-        if blocks.row_memory:
-            m.submodules.row_memory = blocks.row_memory
+        m.submodules.combined_reader = blocks.combined
         for n, combiner in enumerate(blocks.combiners):
             m.submodules[f"combiner_{n}"] = BlackBox(combiner, COMBINER_MODULE) if self.once else combiner
         for n, weights in enumerate(blocks.weights):
@@ -221,23 +220,12 @@ class CommunityEngine(wiring.Component):
         return blocks.locator.command.valid & blocks.locator.command.ready
 
     def _connect_memory(self, m: Module, blocks: _Blocks) -> None:
-        """Give readers their clients, and put the row memory between them and the memory port if there is one."""
-        locator, row_memory, writer, features = blocks.locator, blocks.row_memory, blocks.writer, blocks.features
+        """Give readers their clients, and the writer the memory port."""
+        locator, features = blocks.locator, blocks.features
         ends: list[tuple[Any, Any]] = [(locator.requests[n], locator.beats[n]) for n in range(_LOCATOR_CLIENTS)]
         ends += [(self._behind_graph(m, blocks, name), getattr(blocks, name).beat) for name in ("parameters", "table")]
-        if row_memory is None:
-            ends.append((features.request, features.beat))
-            connect(m, writer.o, flipped(self.write))
-        else:
-            m.d.comb += [
-                row_memory.read_inside.eq(blocks.controller.read_inside),
-                row_memory.write_inside.eq(blocks.controller.write_inside),
-            ]
-            connect(m, features.request, row_memory.requests[0])
-            connect(m, row_memory.beats[0], features.beat)
-            ends.append((row_memory.outside_requests[0], row_memory.outside_beats[0]))
-            connect(m, writer.o, row_memory.write)
-            connect(m, row_memory.outside_write, flipped(self.write))
+        ends += [(features.request, features.beat), (blocks.combined.request, blocks.combined.beat)]
+        connect(m, blocks.writer.o, flipped(self.write))
         for n, (request, beat) in enumerate(ends):
             connect(m, request, flipped(self.requests[n]))
             connect(m, flipped(self.beats[n]), beat)
@@ -347,9 +335,11 @@ class CommunityEngine(wiring.Component):
             features.settings.eq(controller.features),
             table.vertex[0].eq(features.vertex),
             features.found.eq(table.found[0]),
-            # Features wait until the combiners have their weights.
+            # Features wait until the combiners have their weights, and rows until there are biases.
             features.go.eq(controller.weights_there),
+            blocks.combined.go.eq(controller.weights_there),
         ]
+        connect(m, features.combined, blocks.combined.i)
         for pe, port in zip(blocks.pes, vertices.requests, strict=True):
             connect(m, pe.node_request, port)
         connect(m, vertices.o, features.i)
@@ -450,7 +440,7 @@ class CommunityEngine(wiring.Component):
         """Send combined rows to their PEs; those of separate vertices, with COMBINE as results, else to hub units."""
         community, combining = self.config.community, blocks.controller.combining
         bits = exact_log2(self.config.units)
-        sources = [*(combiner.o for combiner in blocks.combiners), blocks.features.combined]
+        sources = [*(combiner.o for combiner in blocks.combiners), blocks.combined.o]
         combined, row, _ = merge(m, "combined", sources, community.pe.row_beat)
         tag = community.tag_of(row)
         for n, pe in enumerate(blocks.pes):
@@ -526,7 +516,6 @@ class CommunityEngine(wiring.Component):
         found = [(combiner.index_error, Error.INDEX_RANGE) for combiner in blocks.combiners]
         found += [(pe.refused, Error.BAD_OPERAND) for pe in pes]
         found += [(unit.overflow, Error.BAD_OPERAND) for unit in blocks.units]
-        found += [(blocks.row_memory.beyond, Error.BAD_OPERAND)] if blocks.row_memory else []
         reports += [(source.valid, code, source.payload) for source, code in found]
         for n, (valid, code, info) in enumerate(reports, start=1):
             m.d.comb += [

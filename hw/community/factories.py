@@ -3,6 +3,7 @@
 from typing import Any
 
 from hw.community.beat_store import BeatStore
+from hw.community.combined_reader import CombinedReader
 from hw.community.controller import Controller
 from hw.community.feature_reader import FeatureReader
 from hw.community.formats import CommunityConfig
@@ -18,6 +19,7 @@ from hw.community.scanner import Scanner
 from hw.community.vertex_dispatcher import VertexDispatcher
 
 __all__ = [
+    "combined_reader",
     "controller",
     "feature_reader",
     "hub_unit",
@@ -33,16 +35,19 @@ __all__ = [
 ]
 
 
-def controller(
-    *, nodes: int, address_width: int, error_sources: int, row_memory: bool, **parameters: Any
-) -> Controller:
+def controller(*, nodes: int, address_width: int, error_sources: int, **parameters: Any) -> Controller:
     """Return a `Controller`; other parameters as for `CommunityConfig`."""
-    return Controller(CommunityConfig(**parameters), nodes, address_width, error_sources, row_memory=row_memory)
+    return Controller(CommunityConfig(**parameters), nodes, address_width, error_sources)
 
 
 def beat_store(combiners: int, **parameters: Any) -> BeatStore:
     """Return a beat store for ``CommunityConfig(**parameters)``."""
     return BeatStore(CommunityConfig(**parameters), combiners)
+
+
+def combined_reader(address_width: int = 32, depth: int = 128, **parameters: Any) -> CombinedReader:
+    """Return a `CombinedReader`; other parameters as for `CommunityConfig`."""
+    return CombinedReader(CommunityConfig(**parameters), address_width, depth)
 
 
 def feature_reader(combiners: int, address_width: int = 32, depth: int = 128, **parameters: Any) -> FeatureReader:

@@ -1,6 +1,6 @@
 """Feature reader: fetches the features of vertices, each once, for the combiner with the least work (I9).
 
-Rows that are combined already need no combiner: they pass by all of them.
+Rows that are combined already need no combiner: a `hw.community.combined_reader.CombinedReader` fetches them.
 """
 
 from functools import reduce
@@ -12,6 +12,7 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from contracts import ROW_BYTES, SCALE, Error
+from hw.community.combined_reader import CombinedRow
 from hw.community.formats import CommunityConfig
 from hw.community.node_table import Lookup
 from hw.contracts import struct
@@ -39,7 +40,8 @@ class FeatureSettings(data.StructLayout):
     ``row_stride`` between them, one for every VID from 0. ``placed``: the node table gives the granule of each of
     these, from `rows`; ``shifted``: those of other vertices than the ``vertices`` stand an entry further on.
     ``rooted``: no vertex has features, but each of the ``vertices`` an own row, at ``features``, before its combined
-    one; that of the first vertex has the number ``first_own``.
+    one; that of the first vertex has the number ``first_own``. ``in_turn``: a row of features begins when the one
+    before has been asked for as a whole.
     """
 
     def __init__(self, address_width: int) -> None:
@@ -58,6 +60,7 @@ class FeatureSettings(data.StructLayout):
                 "placed": 1,
                 "shifted": 1,
                 "rooted": 1,
+                "in_turn": 1,
                 "first_own": 32,
                 "vertices": 32,
                 "ahead": 32,
@@ -69,9 +72,8 @@ class FeatureReader(wiring.Component):
     """Looks a vertex up, gives it to the combiner to which fewest beats are on their way, and reads its range.
 
     A beat is asked for only if its combiner has room for it, so no combiner stalls another one. Long rows are asked for
-    in pieces, so that the rows of several combiners come in turn. Combined rows leave as they come from memory, and
-    whoever takes them never waits for features. A vertex takes a cycle, or two if it has a sparse row or two rows: in a
-    rooted layer its own row comes first, then its combined row.
+    in pieces, so that the rows of several combiners come in turn. A vertex takes a cycle, or two if it has a sparse row
+    or two rows: in a rooted layer its own row comes first, then its combined row.
 
     Parameters
     ----------
@@ -93,10 +95,10 @@ class FeatureReader(wiring.Component):
         Features; each combiner gets whole rows. The address is a ``config.tag``.
     taken : In(1) for every combiner
         Pulse: it has room for another beat.
-    combined : stream of ``config.pe.row_beat``
-        Combined rows, with a ``config.tag`` as address.
+    combined : stream of `CombinedRow`
+        Rows that are combined already.
     go : In(1)
-        Features and rows may leave: weights and biases are there.
+        Features may leave: weights and biases are there.
     vertex, found
         See `hw.community.node_table.NodeTable`.
     error : stream of `ErrorReport`, always ready
@@ -120,12 +122,10 @@ class FeatureReader(wiring.Component):
         self._row = data.StructLayout(
             {"range": RangeRequest(address_width), "source": struct(SCALE), "tag": config.tag, "combined": 1}
         )
-        #: Combined rows are those of one combiner more.
-        self._combined = combiners
         #: What is on its way: a piece of a row, which may begin or end it.
         self._piece = data.StructLayout(
             {
-                "combiner": range(combiners + 1),
+                "combiner": range(max(2, combiners)),
                 "begins": 1,
                 "ends": 1,
                 "source": struct(SCALE),
@@ -138,7 +138,7 @@ class FeatureReader(wiring.Component):
                 "i": In(stream.Signature(config.wish)),
                 "o": Out(stream.Signature(config.fed_beat(combiners), always_ready=True)),
                 "taken": In(1).array(combiners),
-                "combined": Out(stream.Signature(config.pe.row_beat)),
+                "combined": Out(stream.Signature(CombinedRow(config, address_width))),
                 "go": In(1),
                 "vertex": Out(32),
                 "found": In(Lookup),
@@ -256,27 +256,31 @@ class FeatureReader(wiring.Component):
         room = config.queue
         m.submodules.ranges = ranges = Slice(RangeRequest(self.address_width))
         wiring.connect(m, ranges.o, reader.i)
-        index = range(self.combiners + 1)
+        index = range(self.combiners)
         # Of each combiner: beats that are on their way or that it has not begun, and what is missing of its row.
-        owed = [Signal(range(room + 1), name=f"owed_{n}") for n in range(self.combiners)]
+        owed = [Signal(range(room + 1), name=f"owed_{n}") for n in index]
         rests = [Signal(RangeRequest(self.address_width), name=f"rest_{n}") for n in index]
         begun, free = Signal(len(index)), Signal(len(index))
-        # Combined rows wait where they come from.
-        m.d.comb += free.eq(Cat(*(count <= room - _PIECE for count in owed), 1))
-        least = self._least(m, [Cat(count, bit) for count, bit in zip(owed, begun, strict=False)])
+        m.d.comb += free.eq(Cat(count <= room - _PIECE for count in owed))
+        least = self._least(m, [Cat(count, bit) for count, bit in zip(owed, begun, strict=True)])
 
         # Rests have their turns.
-        turn = Signal(index)
-        chosen, continues, asks, can = Signal(index), Signal(), Signal(), Signal()
+        turn = Signal(range(max(2, self.combiners)))
+        chosen, continues, asks, can, passes, starts = Signal.like(turn), *(Signal() for _ in range(5))
         range_, beats = Signal(RangeRequest(self.address_width)), Signal(range(_PIECE + 1))
-        m.d.sync += turn.eq(Mux(turn == self._combined, 0, turn + 1))
+        m.d.sync += turn.eq(Mux(turn == self.combiners - 1, 0, turn + 1))
         m.d.comb += [
             can.eq(ranges.i.ready & pieces.i.ready),
             continues.eq(begun.bit_select(turn, 1) & free.bit_select(turn, 1)),
-            chosen.eq(Mux(continues, turn, Mux(rows.o.payload.combined, self._combined, least))),
-            asks.eq(can & (continues | (rows.o.valid & free.bit_select(chosen, 1) & ~begun.bit_select(chosen, 1)))),
+            chosen.eq(Mux(continues, turn, least)),
+            passes.eq(rows.o.valid & rows.o.payload.combined),
+            starts.eq(free.bit_select(least, 1) & ~begun.bit_select(least, 1) & ~(self.settings.in_turn & begun.any())),
+            asks.eq(can & (continues | (rows.o.valid & ~passes & starts))),
             range_.eq(Mux(continues, Array(rest.as_value() for rest in rests)[turn], rows.o.payload.range.as_value())),
-            rows.o.ready.eq(asks & ~continues),
+            self.combined.valid.eq(passes),
+            self.combined.payload.range.eq(rows.o.payload.range),
+            self.combined.payload.tag.eq(rows.o.payload.tag),
+            rows.o.ready.eq(Mux(passes, self.combined.ready, asks & ~continues)),
         ]
         first, span, long = range_.address[:bits], Signal(18), Signal()
         m.d.comb += [
@@ -309,46 +313,25 @@ class FeatureReader(wiring.Component):
         ]
 
     def _hand_out(self, m: Module, reader: RangeReader, pieces: Queue) -> None:
-        """Give beats to their combiners, which have room; let those of combined rows pass."""
-        m.submodules.passing = passing = Slice(self.config.pe.row_beat)
-        wiring.connect(m, passing.o, wiring.flipped(self.combined))
+        """Give beats to their combiners, which have room."""
         beat, piece = reader.o.payload, pieces.o.payload
-        fresh, comes, moves, passes = Signal(init=1), Signal(), Signal(), Signal()
+        fresh, moves = Signal(init=1), Signal()
         m.d.comb += [
-            comes.eq(reader.o.valid & pieces.o.valid & self.go),
-            passes.eq(piece.combiner == self._combined),
-            moves.eq(comes & (~passes | passing.i.ready)),
-            reader.o.ready.eq(pieces.o.valid & self.go & (~passes | passing.i.ready)),
+            moves.eq(reader.o.valid & pieces.o.valid & self.go),
+            reader.o.ready.eq(pieces.o.valid & self.go),
             pieces.o.ready.eq(moves & beat.last),
         ]
-        task, row, ends = self.o.payload.beat, passing.i.payload, beat.last & piece.ends
-        # Beats of a combined row that have passed, and its tag, which comes with its first piece.
-        number, tag, kept = (
-            Signal(range(max(2, self.config.row_beats))),
-            Signal(self.config.tag),
-            Signal(self.config.tag),
-        )
-        m.d.comb += tag.eq(Mux(piece.begins, piece.tag, kept))
+        task = self.o.payload.beat
         m.d.comb += [
-            self.o.valid.eq(moves & ~passes),
+            self.o.valid.eq(moves),
             self.o.payload.combiner.eq(piece.combiner),
             task.data.eq(beat.data),
             task.mask.eq(Cat(bit.replicate(2) for bit in beat.mask)),
             task.first.eq(fresh & piece.begins),
-            task.last.eq(ends),
+            task.last.eq(beat.last & piece.ends),
             task.scale.eq(piece.source),
             self.config.tag_of(task).eq(piece.tag),
-            passing.i.valid.eq(comes & passes),
-            row.data.eq(beat.data),
-            row.last.eq(ends),
-            self.config.tag_of(row).eq(tag),
-            self.config.tag_of(row).beat.eq(number),
         ]
         with m.If(moves):
             m.d.sync += fresh.eq(beat.last)
-        with m.If(moves & passes):
-            m.d.sync += [number.eq(Mux(ends, 0, number + 1)), kept.eq(tag)]
-        m.d.sync += [
-            Cover(reader.o.valid & pieces.o.valid & ~self.go, "features wait"),
-            Cover(comes & passes & ~passing.i.ready, "a combined row waits"),
-        ]
+        m.d.sync += Cover(reader.o.valid & pieces.o.valid & ~self.go, "features wait")

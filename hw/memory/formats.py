@@ -8,6 +8,7 @@ from hw.contracts import struct
 
 __all__ = [
     "BURST_BEATS",
+    "CLIENTS_MAX",
     "LINE_BYTES",
     "RangeBeat",
     "RangeRequest",
@@ -23,6 +24,8 @@ __all__ = [
 
 #: Beats of the longest burst.
 BURST_BEATS = 16
+#: Most read clients of a unit.
+CLIENTS_MAX = 16
 #: Bytes of a word, the unit of ranges.
 WORD_BYTES = 4
 

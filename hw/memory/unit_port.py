@@ -1,7 +1,8 @@
 """Memory port of a unit: its read clients and its writes as one AXI4 manager."""
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
 
 from amaranth import Module
 from amaranth.lib import stream, wiring
@@ -12,9 +13,11 @@ from hw.graph.formats import ErrorReport
 from hw.memory.axi import connect_manager
 from hw.memory.formats import ReadBeat, ReadRequest, WriteRequest
 from hw.memory.read_arbiter import ReadArbiter
+from hw.memory.scratch_gate import ScratchGate
+from hw.memory.scratchpad import Scratchpad
 from hw.memory.write_port import WritePort
 
-__all__ = ["UNIT_ID_WIDTH", "UNIT_OUTSTANDING", "MemoryUnit", "attach_unit", "memory_members"]
+__all__ = ["UNIT_ID_WIDTH", "UNIT_OUTSTANDING", "MemoryUnit", "ScratchPort", "attach_unit", "memory_members"]
 
 #: Usual bits of the IDs of a unit's port: enough for the most read clients.
 UNIT_ID_WIDTH = 4
@@ -74,7 +77,35 @@ def memory_members(port: tuple[int, int], clients: int) -> dict[str, wiring.Memb
     }
 
 
-def attach_unit(m: Module, unit: MemoryUnit, name: str, port: Any, silent: Sequence[Any] = ()) -> None:
+@dataclass(frozen=True)
+class ScratchPort:
+    """A unit's port of the scratchpad.
+
+    Attributes
+    ----------
+    scratchpad
+        Whose it is.
+    number
+        Of the unit.
+    first, end
+        As of `ScratchGate`.
+    """
+
+    scratchpad: Scratchpad
+    number: int
+    first: Any
+    end: Any
+
+
+def attach_unit(
+    m: Module,
+    unit: MemoryUnit,
+    name: str,
+    port: Any,
+    silent: Sequence[Any] = (),
+    scratch: ScratchPort | None = None,
+    window: Any = None,
+) -> None:
     """Put a unit's clients and writes behind a memory port of their own.
 
     Parameters
@@ -90,9 +121,15 @@ def attach_unit(m: Module, unit: MemoryUnit, name: str, port: Any, silent: Seque
     silent
         Blocks with a ``request`` and a ``beat`` that read through the same port and report failed reads themselves.
         They are the first clients.
+    scratch
+        Where those lines are that are not in memory; None: there are none.
+    window
+        Ports of the unit behind a window that this one reads, as of `hw.memory.window.window_members`, with
+        ``failure``; None: there is none. Only beside a scratchpad.
     """
     ends = [(block.request, block.beat) for block in silent]
-    ends += [(unit.requests[n], unit.beats[n]) for n in range(unit.clients)]
+    inner = _behind_gate(m, unit, name, scratch, window) if scratch else unit
+    ends += [(inner.requests[n], inner.beats[n]) for n in range(unit.clients)]
     m.submodules[f"{name}_reads"] = reads = ReadArbiter(
         *unit.port, clients=len(ends), outstanding=unit.outstanding, silent=range(len(silent))
     )
@@ -102,11 +139,43 @@ def attach_unit(m: Module, unit: MemoryUnit, name: str, port: Any, silent: Seque
     for n, (request, beat) in enumerate(ends):
         connect(m, request, reads.requests[n])
         connect(m, reads.beats[n], beat)
-    connect(m, unit.write, writes.i)
-    m.d.comb += unit.writing.eq(writes.busy)
+    connect(m, inner.write, writes.i)
+    m.d.comb += unit.writing.eq(writes.busy | (scratch.scratchpad.busy[scratch.number] if scratch else 0))
     for n, (failure, code) in enumerate(((reads.failure, Error.MEMORY_READ), (writes.failure, Error.MEMORY_WRITE))):
         m.d.comb += [
             unit.errors[n].valid.eq(failure.valid),
             unit.errors[n].payload.code.eq(code),
             unit.errors[n].payload.info.eq(failure.payload),
         ]
+    if window:
+        with m.If(window.failure.valid):
+            m.d.comb += [unit.errors[0].valid.eq(1), unit.errors[0].payload.eq(window.failure.payload)]
+
+
+class _Behind(NamedTuple):
+    """What is left for the memory port, as ends of a unit."""
+
+    requests: Any
+    beats: Any
+    write: Any
+
+
+def _behind_gate(m: Module, unit: MemoryUnit, name: str, scratch: ScratchPort, window: Any) -> _Behind:
+    """Put a gate between a unit and its memory port."""
+    pad, number = scratch.scratchpad, scratch.number
+    m.submodules[f"{name}_gate"] = gate = ScratchGate(
+        pad.lines, *unit.port, clients=unit.clients, outstanding=unit.outstanding, windowed=window is not None
+    )
+    for n in range(unit.clients):
+        connect(m, unit.requests[n], gate.requests[n])
+        connect(m, gate.beats[n], unit.beats[n])
+    connect(m, unit.write, gate.write)
+    connect(m, gate.reads, pad.reads[number])
+    connect(m, pad.beats[number], gate.answers)
+    connect(m, gate.write_scratch, pad.writes[number])
+    m.d.comb += [gate.first.eq(scratch.first), gate.end.eq(scratch.end)]
+    if window is not None:
+        connect(m, gate.window_reads, window.reads)
+        connect(m, window.beats, gate.window_answers)
+        m.d.comb += [gate.window_first.eq(window.first), gate.window_end.eq(window.end)]
+    return _Behind(gate.to_memory, gate.from_memory, gate.write_memory)

@@ -57,8 +57,8 @@ _BOUND_COLUMNS = 256
 #: Utilisation on Cora as published.
 PUBLISHED = {"I-GCN, 4,096 multipliers": 0.76, "AWB-GCN, 4,096 multipliers": 0.43, "GCNAX": 0.42}
 _LOCATOR = LocatorConfig(engines=4, searches=4, lanes=4, outputs=4)
-#: Of the row memory: 128 KiB.
-_ROW_LINES = 2048
+#: Of the scratchpad: 128 KiB.
+_SCRATCH_LINES = 2048
 
 
 def _saved(name: str, graph: Graph) -> list[dict[str, Any]]:
@@ -103,8 +103,8 @@ def _gathered(problem: Problem) -> tuple[int, int]:
 def _inference(name: str, graph: Graph) -> dict[str, Any]:
     """Two layers of GCN in RTL, compared bit by bit."""
     problem = quantise(train(graph, model_of("gcn"), Training(layers=2, hidden=16, seed=0)), graph)
-    config = CommunityChipletConfig(community=CommunityConfig(ways=8), locator=_LOCATOR, row_lines=_ROW_LINES)
-    image = build_community_image(problem, falling(graph), row_lines=_ROW_LINES)
+    config = CommunityChipletConfig(community=CommunityConfig(ways=8), locator=_LOCATOR, scratch_lines=_SCRATCH_LINES)
+    image = build_community_image(problem, falling(graph), scratch_lines=_SCRATCH_LINES)
     with tempfile.TemporaryDirectory() as folder:
         (outcome,), _ = run_jobs(config, [Job([image])], Path(folder))
     wrong = mismatches(problem, outcome)

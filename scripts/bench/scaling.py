@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 from contracts import Model
 from golden.datasets import load
 from golden.model.network import LayerResult, Problem, infer
-from hw.community.config import CommunityChipletConfig
 from hw.config import MachineConfig
 from scripts.bench.exact import run_exactly
 from scripts.bench.names import named
@@ -82,14 +81,11 @@ class Point:
 
 
 def machine_of(config: str, chiplets: int) -> MachineConfig:
-    """Return a ring, or a chiplet of the ring alone, which keeps rows between layers on the chip if it can."""
+    """Return a ring, or a chiplet of the ring alone."""
     alone = load_machine(config, 1)
     if chiplets > 1 or alone.chiplet.lanes == load_machine(config, 2).chiplet.lanes:
         return load_machine(config, chiplets)
-    chiplet = load_machine(config, 2).chiplet
-    if isinstance(chiplet, CommunityChipletConfig) and alone.community:
-        chiplet = replace(chiplet, row_lines=alone.community.row_lines)
-    return replace(alone, chiplet=chiplet)
+    return replace(alone, chiplet=load_machine(config, 2).chiplet)
 
 
 def bench(

@@ -16,14 +16,6 @@ BLOCKS: tuple[Block, ...] = (
         narrow={"shape": 3, "depth": 4},
     ),
     Block(
-        name="community.row_memory",
-        factory="hw.community.row_memory:RowMemory",
-        formal="tb.community.formal_row_memory",
-        bench="tb.community.test_row_memory",
-        bench_parameters={"address_width": 16, "data_width": 64, "lines": 4, "clients": 3},
-        narrow={"address_width": 13, "data_width": 64, "lines": 2, "clients": 2},
-    ),
-    Block(
         name="community.record_words",
         factory="hw.community.factories:record_unpacker",
         parameters={"width": 128, "vid_bits": 13},
@@ -68,8 +60,14 @@ BLOCKS: tuple[Block, ...] = (
         factory="hw.community.factories:feature_reader",
         parameters={"combiners": 8},
         bench="tb.community.test_feature_reader",
+        bench_factory="tb.community.feature_side:FeatureSide",
         bench_parameters={"combiners": 5, "data_width": 128, "lanes": 4, "depth": 64},
         narrow={"combiners": 2, "data_width": 64, "lanes": 4, "depth": 16},
+        measures=("community.combined_reader",),
+    ),
+    Block(
+        name="community.combined_reader",
+        factory="hw.community.factories:combined_reader",
     ),
     Block(
         name="community.beat_store",
@@ -99,13 +97,12 @@ BLOCKS: tuple[Block, ...] = (
     Block(
         name="community.controller",
         factory="hw.community.factories:controller",
-        parameters={"nodes": 4096, "address_width": 32, "error_sources": 25, "row_memory": True},
+        parameters={"nodes": 4096, "address_width": 32, "error_sources": 25},
         bench="tb.community.test_controller",
         bench_parameters={
             "nodes": 100,
             "address_width": 32,
             "error_sources": 4,
-            "row_memory": True,
             "lanes": 4,
             "width": 16,
             "columns": 64,
@@ -117,7 +114,6 @@ BLOCKS: tuple[Block, ...] = (
             "nodes": 12,
             "address_width": 16,
             "error_sources": 2,
-            "row_memory": True,
             "lanes": 2,
             "width": 8,
             "columns": 16,

@@ -81,6 +81,26 @@ BLOCKS: tuple[Block, ...] = (
         factory="hw.memory.write_port:WritePort",
         parameters={"data_width": 256},
     ),
+    Block(
+        name="memory.scratchpad",
+        factory="hw.memory.scratchpad:Scratchpad",
+        parameters={"lines": 2048, "data_width": 256, "units": 3},
+    ),
+    Block(
+        name="memory.scratch_gate",
+        factory="hw.memory.scratch_gate:ScratchGate",
+        parameters={"lines": 2048, "data_width": 256, "clients": 4},
+        formal="tb.memory.formal_scratch_gate",
+    ),
+    Block(
+        name="memory.scratch_side",
+        factory="sim.memory.scratch_side:ScratchSide",
+        parameters={"lines": 2048, "data_width": 256, "units": 2, "clients": 4},
+        bench="tb.memory.test_scratchpad",
+        bench_parameters={"lines": 128, "data_width": 64, "units": 2, "clients": 2, "outstanding": 4},
+        synth=False,
+        measures=("memory.scratchpad", "memory.scratch_gate"),
+    ),
     # Measured with the parts of the ring unit.
     Block(name="memory.axi_merge", factory="hw.memory.axi_merge:AXIMerge"),
     Block(name="memory.axi_narrower", factory="hw.memory.axi_narrower:AXINarrower"),

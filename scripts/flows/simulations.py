@@ -442,7 +442,7 @@ def images_of(sizes: MachineConfig, placed: Placed, *, hidden: bool = False) -> 
     sizes, placed
         The machine, and who owns what.
     hidden
-        Whether a chiplet that is alone leaves all results in memory.
+        Whether all results are left in memory.
 
     Raises
     ------
@@ -450,22 +450,16 @@ def images_of(sizes: MachineConfig, placed: Placed, *, hidden: bool = False) -> 
         As for :func:`simulate`.
     """
     config, problem, placement = sizes.community, placed.problem, placed.placement
-    alone, weights = sizes.ring is None, sizes.chiplet.pe.weight_room
+    alone, rooms = sizes.ring is None, dict[str, Any](weight_room=sizes.chiplet.pe.weight_room)
+    rooms["scratch_lines"] = 0 if hidden else sizes.chiplet.scratch_lines
     if config is None:
-        return [build_image(problem, weights)] if alone else build_images(problem, placement, weight_room=weights)
+        return [build_image(problem, **rooms)] if alone else build_images(problem, placement, **rooms)
     assert placed.search is not None
     schedule, limits, scheme = placed.search
     room, names = room_of(config), np.argsort(placed.position)
     if alone:
-        lines = 0 if hidden else config.row_lines
-        return [
-            build_community_image(
-                problem, schedule, limits, scheme, row_lines=lines, room=room, names=names, weight_room=weights
-            )
-        ]
-    return build_community_images(
-        problem, placement, schedule, limits, scheme, room=room, names=names, weight_room=weights
-    )
+        return [build_community_image(problem, schedule, limits, scheme, room=room, names=names, **rooms)]
+    return build_community_images(problem, placement, schedule, limits, scheme, room=room, names=names, **rooms)
 
 
 def _errors(outcome: Outcome) -> list[str]:

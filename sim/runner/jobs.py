@@ -200,8 +200,8 @@ class Job:
     @property
     def _kept(self) -> list[int]:
         """Layers whose results lie in memory."""
-        kinds = (RegionKind.HIDDEN, RegionKind.RESULTS)
-        return [region.layer for region in self.images[0].regions if region.kind in kinds]
+        kinds, (image, *_) = (RegionKind.HIDDEN, RegionKind.RESULTS), self.images
+        return [region.layer for region in image.regions if region.kind in kinds and region not in image.scratch]
 
     @property
     def _combined(self) -> Region | None:
@@ -214,7 +214,8 @@ class Job:
         commands = (command.fields for command in image.commands if command.fields["layer"] == last.layer)
         if any(fields.get("first_granule") for fields in commands):
             return None
-        spaces = (space for space in image.regions if space.kind == RegionKind.COMBINED)
+        scratch = image.scratch
+        spaces = (space for space in image.regions if space.kind == RegionKind.COMBINED and space not in scratch)
         return next((replace(last, line=space.line) for space in spaces), None)
 
     async def _rows(self, machine: Machine, layer: int | None) -> Int16Array:

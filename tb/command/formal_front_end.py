@@ -42,7 +42,6 @@ class FrontEndSpec(Elaboratable):
             m.d.comb += valid.eq(AnySeq(1))
         m.d.comb += [
             dut.base.eq(AnyConst(len(dut.base))),
-            dut.from_zero.eq(AnyConst(len(dut.from_zero))),
             dut.command.payload.eq(AnySeq(512)),
         ]
         assume_stream(m, dut.command, "command")
@@ -108,7 +107,7 @@ class FrontEndSpec(Elaboratable):
                         slot, line = dut.slot(opcode, name), dut.view(opcode)[name]
                         address = Signal(33, name=f"{opcode.name.lower()}_{name}")
                         m.d.comb += [
-                            address.eq(Mux(dut.from_zero[slot], 0, dut.base) + line),
+                            address.eq(dut.base + line),
                             Assert(~decided | (dut.line(opcode, name) == address[: len(dut.base)])),
                         ]
                         with m.If(address[len(dut.base) :].any() & ~dut.unused[slot]):

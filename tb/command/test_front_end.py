@@ -41,7 +41,7 @@ class World:
         self.working = self.started = self.early = self.closing = self.answered = self.held = False
         self.answers: list[Fields] = []
         self.age = 0
-        for name in ("base", "from_zero", "unused", "wrong", "refusal"):
+        for name in ("base", "unused", "wrong", "refusal"):
             self.put(name, 0)
         self._choose()
         cocotb.start_soon(self._watch())
@@ -126,7 +126,7 @@ class World:
         if get["start"] and opcode in (Opcode.COPY, Opcode.LIST):
             for name, slot in self.slots(Opcode(opcode)).items():
                 line = int(getattr(self.dut, f"lines__{slot}").value)
-                base = 0 if self.now["from_zero"] >> slot & 1 else self.now["base"]
+                base = self.now["base"]
                 assert line == (base + self.command[name]) % self.lines
 
     def slots(self, opcode: Opcode) -> dict[str, int]:
@@ -163,9 +163,9 @@ class World:
     async def give(self, opcode: int, wrong: bool, **operands: int) -> Fields:
         """Give a command with other operands at random; return its answer when it has ended."""
         layout = COMMANDS[Opcode(opcode)] if opcode in set(Opcode) else COMMANDS[Opcode.NOP]
-        base, from_zero, unused = self.rng.randrange(self.lines // 2), self.rng.getrandbits(8), self.rng.getrandbits(8)
+        base, unused = self.rng.randrange(self.lines // 2), self.rng.getrandbits(8)
         count = (1 << len(self.design.unused)) - 1
-        for name, value in (("base", base), ("from_zero", from_zero & count), ("unused", unused & count)):
+        for name, value in (("base", base), ("unused", unused & count)):
             self.put(name, value)
         given = layout.unpack(self.rng.getrandbits(512))
         given |= {field.name: self.rng.randrange(self.lines // 2) for field in layout.fields if field.line}
@@ -193,7 +193,7 @@ class World:
         if self.now["wrong"]:
             return REPORTS.unpack(self.now["refusal"])
         for name, slot in self.slots(Opcode(opcode)).items():
-            base = 0 if self.now["from_zero"] >> slot & 1 else self.now["base"]
+            base = self.now["base"]
             if base + self.given[name] >= self.lines and not self.now["unused"] >> slot & 1:
                 return {"code": Error.BAD_OPERAND, "info": self.given[name]}
         return GOOD

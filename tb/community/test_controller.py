@@ -21,11 +21,11 @@ from sim.harness.expected import expect_cycles
 from tb.harness.marks import full
 
 Fields = dict[str, int]
-#: Sizes: with row memory; the narrow ones without; rows of weights for more features than an index can name.
+#: Sizes: usual ones and narrow ones; rows of weights for more features than an index can name.
 WHOLE = {"lanes": 4, "width": 16, "columns": 64, "max_out": 21, "weight_rows": 64, "data_width": 128}
-DEFAULT: dict[str, Any] = {**WHOLE, "nodes": 100, "address_width": 32, "error_sources": 4, "row_memory": True}
+DEFAULT: dict[str, Any] = {**WHOLE, "nodes": 100, "address_width": 32, "error_sources": 4}
 NARROW = {"lanes": 2, "width": 8, "columns": 16, "max_out": 5, "weight_rows": 16, "data_width": 64}
-NARROW |= {"nodes": 12, "address_width": 16, "error_sources": 2, "row_memory": False}
+NARROW |= {"nodes": 12, "address_width": 16, "error_sources": 2}
 LARGE: dict[str, Any] = {**DEFAULT, "weight_rows": 1 << 17, "max_out": 70, "nodes": 1 << 16, "address_width": 40}
 
 NOTHING = {"code": 0, "info": 0}
@@ -234,18 +234,18 @@ class World:
 
     # Addresses.
 
-    def line(self, number: int, inside: int = 0) -> int:
-        """Return the line that a command means, of the memory or of the row memory."""
-        return number if inside else self.inputs["base"] + number
+    def line(self, number: int) -> int:
+        """Return the line of the memory that a command means."""
+        return self.inputs["base"] + number
 
-    def words(self, number: int, inside: int = 0) -> int:
+    def words(self, number: int) -> int:
         """Return its address in words."""
-        return self.line(number, inside) * 16 % (self.lines * 16)
+        return self.line(number) * 16 % (self.lines * 16)
 
-    def beats(self, number: int, inside: int = 0, granules: int = 0) -> int:
+    def beats(self, number: int, granules: int = 0) -> int:
         """Return the address in beats of a place so many granules behind its start."""
         width = beat_address_width(self.design.address_width, self.config.data_width)
-        beats = self.line(number, inside) * (512 // self.config.data_width) + granules * self.beats_of_granule
+        beats = self.line(number) * (512 // self.config.data_width) + granules * self.beats_of_granule
         return beats % (1 << width)
 
     @property
@@ -337,11 +337,8 @@ class World:
             await self._go()
         fields = self.fields
         used = {field.name for field in COMMANDS[opcode].fields if field.line} - self._unused(opcode, fields)
-        inside = {
-            name for name, where in (("features", "read_inside"), ("results", "write_inside")) if fields.get(where)
-        }
         for field in COMMANDS[opcode].fields:
-            if field.name in used and self.line(fields[field.name], field.name in inside) >= self.lines:
+            if field.name in used and self.line(fields[field.name]) >= self.lines:
                 bad = [*bad, fields[field.name]]
         if bad:
             await self._go()
@@ -445,7 +442,7 @@ class World:
 
     def bad_process(self, fields: Fields) -> list[int]:
         """Return the operands of PROCESS that are bad."""
-        vertices, inside = fields["vertices"], fields["read_inside"]
+        vertices = fields["vertices"]
         wrong: list[int] = [Opcode.PROCESS] * (not self.locating)
         fits = vertices == self.located_vertices if _combines(fields) else vertices <= self.located_vertices
         wrong += [vertices] * (not fits)
@@ -457,9 +454,7 @@ class World:
         wrong += [fields["f_in"]] * (fields["f_in"] != self.f_in)
         wrong += [fields["f_out"]] * (fields["f_out"] != self.f_out or not self.weights)
         wrong += [fields["neighbour_weight"]] * (fields["neighbour_weight"] not in (1, 256))
-        wrong += [Opcode.PROCESS] * bool(inside and (fields["sparse"] or fields["combined"]))
         wrong += [Opcode.PROCESS] * bool(fields["rooted"] and _combines(fields))
-        wrong += [Opcode.PROCESS] * bool((inside or fields["write_inside"]) and not self.design.row_memory)
         return wrong[::-1]
 
     def _table(self, *arrays: tuple[int, int]) -> dict[str, tuple[int, int]]:
@@ -502,11 +497,9 @@ class World:
         fixed = {
             "combination": masked(self.config.pe.settings, **settings, shift=fields["shift"]),
             "features": self._features(self.f_in, **features),
-            "results": (-1, self.beats(fields["combined"], False, place)),
+            "results": (-1, self.beats(fields["combined"], place)),
             "result_beats": (-1, distance * self.beats_of_granule),
             "first_result": (-1, 0),
-            "read_inside": (1, 0),
-            "write_inside": (1, 0),
             **self._table(
                 (fields["feature_offsets"], (vertices + 1) * sparse),
                 (fields["scales"], fields["table"] or vertices),
@@ -527,7 +520,6 @@ class World:
         sparse, combines = fields["sparse"], int(_combines(fields))
         positions = fields["positions"] if combined else 0
         mode = SPARSE if sparse else DENSE
-        inside = {port: (1, fields[port]) for port in ("read_inside", "write_inside")}
         rooted = fields["rooted"]
         own = fields["self_weight"] - (0 if rooted else fields["neighbour_weight"])
         # Where rows are means nothing without them.
@@ -554,7 +546,7 @@ class World:
             ),
             "features": self._features(
                 self.f_in,
-                features=self.words(fields["features"], fields["read_inside"]),
+                features=self.words(fields["features"]),
                 sparse=int(sparse),
                 combined=combined,
                 placed=int(positions > 0),
@@ -564,11 +556,10 @@ class World:
                 **(rows if combined else {}),
                 **(roots if rooted else {}),
             ),
-            "results": (-1, self.beats(fields["results"], fields["write_inside"], fields["first_granule"])),
+            "results": (-1, self.beats(fields["results"], fields["first_granule"])),
             "result_beats": (-1, fields["row_granules"] * self.beats_of_granule),
             "first_result": (-1, (first - fields["first_row"]) % (1 << 32)),
             "first_partial": (-1, fields["first_partial"]),
-            **inside,
             **self._table(
                 (fields["feature_offsets"], positions + combines if positions else (vertices + 1) * sparse * combines),
                 (fields["scales_source"], vertices * combines),
@@ -647,10 +638,9 @@ class World:
 
     def fitting_process(self) -> Fields:
         """Return the operands of PROCESS that are restricted."""
-        inside = self.chance(0.4) and self.design.row_memory
         first = self.rng.choice((0, 0, self.rng.getrandbits(11)))
-        rooted = not inside and self.chance(0.4)
-        combined = 0 if inside else self.rng.randrange(2) | rooted
+        rooted = self.chance(0.4)
+        combined = self.rng.randrange(2) | rooted
         # Where all rows are combined some vertices may be located only.
         whole = combined and (rooted or self.chance(0.5))
         vertices = self.located_vertices
@@ -666,11 +656,8 @@ class World:
             "neighbour_weight": self.rng.choice((1, 256)),
             "first_granule": first,
             "row_granules": first + granules_of(self.f_out) + self.rng.choice((0, 0, self.rng.getrandbits(11))),
-            "read_inside": int(inside),
-            "write_inside": int(self.design.row_memory and self.chance(0.4)),
             "positions": self.rng.choice((0, 0, self.some_vertices())),
             "rooted": int(rooted),
-            **({"sparse": 0} if inside else {}),
         }
 
     def some_location(self) -> Fields:
@@ -778,7 +765,7 @@ async def every_bad_operand_is_told(dut: Any) -> None:
         await good(Opcode.LOCATE, vertices=nodes)
         await bad(Opcode.PROCESS, f_out, **right | sizes | {"f_in": f_in % (1 << 17)}, vertices=nodes)
 
-    flags = ("combined", "sparse", "read_inside", "write_inside", "positions", "rooted")
+    flags = ("combined", "sparse", "positions", "rooted")
     right = {"neighbour_weight": 1, **dict.fromkeys(flags, 0)}
     whole, digits = {"kind": Combination.WHOLE}, {"kind": Combination.DIGITS, "first_granule": 0}
     await bad(Opcode.COMBINE, 0, f_in=0, f_out=0, vertices=nodes, **whole)
@@ -831,7 +818,6 @@ async def every_bad_operand_is_told(dut: Any) -> None:
             continue
         await good(Opcode.LOCATE, vertices=wrong if name == "vertices" else nodes)
         await bad(Opcode.PROCESS, wrong, **{**right, "vertices": nodes, name: wrong})
-    inside = Opcode.PROCESS
     for name, wrong, others in (
         *(("vertices", nodes ^ 1 << bit, {"combined": 0}) for bit in range(32)),
         *(("vertices", nodes ^ 1 << bit, {"combined": 1, "ahead": 0}) for bit in range(32) if nodes ^ 1 << bit),
@@ -848,17 +834,16 @@ async def every_bad_operand_is_told(dut: Any) -> None:
         ("positions", nodes + 1, {"combined": 1}),
         *(("row_granules", length, {}) for length in range(granules)),
         *(("row_granules", length + granules - 1, {"first_granule": length}) for length in (1, 100, 0xFFF)),
-        ("sparse", 1, {"read_inside": 1}),
-        ("combined", 1, {"read_inside": 1}),
         ("rooted", 1, {}),
         ("rooted", 1, {"sparse": 1}),
         ("rooted", 1, {"combined": 1, "ahead": nodes - 1}),
-        *(() if world.design.row_memory else (("read_inside", 1, {}), ("write_inside", 1, {}))),
     ):
         if (name, wrong) in (("neighbour_weight", 1), ("neighbour_weight", 256)):
             continue
         await good(Opcode.LOCATE, vertices=nodes)
-        told = wrong if name in ("vertices", "ahead", "neighbour_weight", "positions", "row_granules") else inside
+        told = (
+            wrong if name in ("vertices", "ahead", "neighbour_weight", "positions", "row_granules") else Opcode.PROCESS
+        )
         await bad(Opcode.PROCESS, told, **{**right, "vertices": nodes, name: wrong, **others})
     block = {"first_granule": 0xFFF, "row_granules": 0xFFF + granules}
     rooted = {"rooted": 1, "combined": 1, "ahead": nodes}
@@ -1050,7 +1035,7 @@ async def some_commands(world: World) -> None:
         await some_command(world, location)
 
 
-@pytest.mark.parametrize("sizes", [DEFAULT, pytest.param(NARROW, marks=full)], ids=["row memory", "narrow"])
+@pytest.mark.parametrize("sizes", [DEFAULT, pytest.param(NARROW, marks=full)], ids=["usual", "narrow"])
 def test_controller(sizes: dict[str, Any]) -> None:
     simulate(factories.controller(**sizes), __name__, parameters=sizes, name=f"controller_{sizes['nodes']}")
 

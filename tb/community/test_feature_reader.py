@@ -9,13 +9,13 @@ import pytest
 from amaranth.hdl import Shape
 
 from contracts import Error
-from hw.community.factories import feature_reader
-from hw.community.feature_reader import FeatureReader, FeatureSettings
+from hw.community.feature_reader import FeatureSettings
 from hw.community.node_table import Lookup
 from sim.harness import parameters, simulate
 from sim.harness.bench import Bench, start
 from sim.harness.codec import codec
 from sim.harness.expected import expect_cycles
+from tb.community.feature_side import FeatureSide
 from tb.graph.responder import Responder
 
 _NUMBERS = 1 << 32
@@ -32,7 +32,7 @@ Rows = list[list[dict[str, Any]]]
 class Combiners:
     """Table, memory and combiners around the reader, and the rows that must still come."""
 
-    def __init__(self, bench: Bench, design: FeatureReader) -> None:
+    def __init__(self, bench: Bench, design: FeatureSide) -> None:
         self.bench, self.dut, self.rng, self.config = bench, bench.dut, bench.random, design.config
         self.combiners, self.address_width, self.depth = design.combiners, design.address_width, design.depth
         self.beat_words = self.config.data_width // 32
@@ -40,6 +40,9 @@ class Combiners:
         self.memory = Responder(bench, "request", "beat", 4 * self.beat_words)
         # A prime number of beats, so that every bit of an address counts.
         self.memory.repeat = self.rng.randbytes(4 * self.beat_words * 1021)
+        # Combined rows are read past the features.
+        self.passing = Responder(bench, "rows_request", "rows_beat", 4 * self.beat_words)
+        self.passing.repeat = self.memory.repeat
         self.settings: dict[str, int] = {}
         self.table: dict[int, dict[str, Any]] = {}
         self.wrong: list[int] = []
@@ -56,6 +59,7 @@ class Combiners:
     def forget(self) -> None:
         """Nothing has been asked for."""
         self.memory.forget()
+        self.passing.forget()
         #: Vertices that have not begun, each with its rows, in order.
         self.rows: deque[Rows] = deque()
         #: Of each combiner, and of what passes by: the rows of the vertex that it gets, beats in its queue, all it got.
@@ -67,7 +71,19 @@ class Combiners:
 
     def configure(self, **settings: int) -> None:
         """Change where features are; a new table comes with it."""
-        names = ("features", "sparse", "words", "stride", "most", "first", "combined", "placed", "shifted", "rooted")
+        names = (
+            "features",
+            "sparse",
+            "words",
+            "stride",
+            "most",
+            "first",
+            "combined",
+            "placed",
+            "shifted",
+            "rooted",
+            "in_turn",
+        )
         # Of layers without combined rows these mean nothing.
         unused = ("rows", "row_words", "row_stride", "first_own", "vertices", "ahead")
         shapes = FeatureSettings(self.address_width).members
@@ -204,6 +220,7 @@ class Combiners:
     async def reset(self) -> None:
         """Reset in the middle of all."""
         self.memory.forget()
+        self.passing.forget()
         stall, self.stall = self.stall, [1.0] * self.combiners
         await self.bench.reset()
         self.stall = stall
@@ -284,7 +301,7 @@ class Combiners:
 
 
 async def begin(dut: Any, **pace: Any) -> Combiners:
-    design = feature_reader(**parameters())
+    design = FeatureSide(**parameters())
     dut.go.value = 1
     for n in range(design.combiners):
         getattr(dut, f"taken__{n}").value = 0
@@ -304,8 +321,8 @@ async def every_vertex_gets_its_rows(dut: Any, kind: str, idle: float, stall: fl
     rng = combiners.rng
     for words in (1, 3, 0, rng.randrange(40), rng.randrange(40, 400)):
         combiners.anywhere(kind, words)
-        combiners.memory.latency = rng.choice((0, 5, 60))
-        combiners.memory.failing = {rng.getrandbits(20) for _ in range(5)}
+        combiners.memory.latency, combiners.passing.latency = (rng.choice((0, 5, 60)) for _ in range(2))
+        combiners.memory.failing = combiners.passing.failing = {rng.getrandbits(20) for _ in range(5)}
         combiners.stall = [stall * rng.random() for _ in combiners.stall]
         combiners.ask(combiners.vertices(40 if words < 40 else 8))
         await combiners.finish()
@@ -354,7 +371,7 @@ async def offsets_out_of_order_are_told_and_rows_empty(dut: Any) -> None:
 async def vertices_take_their_cycles(dut: Any, latency: int, kind: str) -> None:
     """One if its row is dense, whether the table says where it is or not; two if it is sparse; or one for each beat."""
     combiners = await begin(dut)
-    combiners.memory.latency = latency
+    combiners.memory.latency = combiners.passing.latency = latency
     name = f"community.feature_reader.{combiners.combiners}.{combiners.config.data_width}.{latency}.{kind}"
     size = combiners.beat_words
     for beats in (1, 2, 9) if kind != "placed" else (1, 2):
@@ -436,6 +453,20 @@ async def long_rows_hold_up_nobody(dut: Any) -> None:
 
 
 @cocotb.test()
+async def rows_in_turn_are_asked_for_one_after_another(dut: Any) -> None:
+    """Of the memory's beats each is asked for once, from the first to the last."""
+    combiners = await begin(dut)
+    size = combiners.beat_words
+    for beats in (1, PIECE, PIECE + 3, 3 * PIECE):
+        combiners.configure(words=beats * size, stride=beats * size, in_turn=1)
+        combiners.stall = [0.5 * combiners.rng.random() for _ in combiners.stall]
+        combiners.memory.asked.clear()
+        combiners.ask(range(30))
+        await combiners.finish()
+        assert combiners.memory.asked == list(range(30 * beats))
+
+
+@cocotb.test()
 async def the_longest_rows_come_to_their_end(dut: Any) -> None:
     combiners = await begin(dut)
     combiners.configure(sparse=1, most=MOST)
@@ -486,7 +517,7 @@ async def a_reset_leaves_nothing(dut: Any) -> None:
     for cycles in (10, 40, 77, 150):
         for kind in ("sparse", "rooted", "mixed sparse"):
             combiners.anywhere(kind, 90, most=90)
-            combiners.memory.latency = 7
+            combiners.memory.latency = combiners.passing.latency = 7
             combiners.ask(combiners.vertices(40))
             await combiners.bench.cycles(cycles)
             await combiners.reset()
@@ -500,9 +531,9 @@ SIZES = [(1, 256, 128), (2, 64, 16), (5, 128, 64)]
 @pytest.mark.parametrize(("combiners", "data_width", "depth"), SIZES)
 def test_feature_reader(combiners: int, data_width: int, depth: int) -> None:
     sizes = {"combiners": combiners, "data_width": data_width, "lanes": 4, "depth": depth}
-    simulate(feature_reader(**sizes), __name__, parameters=sizes, name=f"feature_reader_{combiners}")
+    simulate(FeatureSide(**sizes), __name__, parameters=sizes, name=f"feature_reader_{combiners}")
 
 
 def test_combiners_are_checked() -> None:
     with pytest.raises(ValueError, match="combiners must be at least 1, not 0"):
-        feature_reader(0)
+        FeatureSide(0)

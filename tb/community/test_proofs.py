@@ -3,7 +3,6 @@
 from sim.harness.formal import prove_all
 from tb.community.formal_halo_gate import PROOFS as HALO_GATE
 from tb.community.formal_load_sequencer import PROOFS as LOAD_SEQUENCER
-from tb.community.formal_row_memory import PROOFS as ROW_MEMORY
 from tb.community.formal_scanner import PROOFS as SCANNER
 
 
@@ -13,10 +12,6 @@ def test_halo_gate_proofs() -> None:
 
 def test_load_sequencer_proofs() -> None:
     prove_all("load_sequencer", LOAD_SEQUENCER)
-
-
-def test_row_memory_proofs() -> None:
-    prove_all("row_memory", ROW_MEMORY)
 
 
 def test_scanner_proofs() -> None:

@@ -360,8 +360,8 @@ def test_what_fits_is_not_cut() -> None:
     """It has the image that it has without any bound; with too many hubs, vertices or edges it is cut."""
     plain = many_hubs(6, 3)
     given_, schedule = problem(plain), Schedule(7)
-    whole = build_community_image(given_, schedule, row_lines=64)
-    assert build_community_image(given_, schedule, row_lines=64, room=AMPLE).data == whole.data
+    whole = build_community_image(given_, schedule, scratch_lines=256)
+    assert build_community_image(given_, schedule, scratch_lines=256, room=AMPLE).data == whole.data
     assert tiles_of(whole) == 1
     hubs = len(partition(plain, schedule, Limits())[0])
     for room in (Room(20, 1 << 14, 1, 64), Room(64, plain.edge_count, 1, 64), Room(64, 1 << 14, 1, hubs - 1)):

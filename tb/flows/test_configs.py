@@ -114,9 +114,6 @@ def test_every_parameter_is_set_by_its_key_or_follows(pe: str, tmp_path: Path) -
                 changed = load(tmp_path, with_key(text, key, value))
             except InputError:
                 continue
-            if pe == "community" and key.name == "row_lines":
-                assert parameter(changed, key) == 0
-                changed = load(tmp_path, with_key(text, key, value), 1)
             new = parameter(changed, key)
             assert new == (getattr(type(new), value.upper()) if isinstance(value, str) else value), where
             break
@@ -163,12 +160,6 @@ def test_named_configurations_and_their_keys_are_listed() -> None:
 def test_the_page_of_keys_is_that_of_the_code() -> None:
     """`atoll configs --markdown` writes it."""
     assert (ROOT / "docs" / "configurations.md").read_text() == markdown()
-
-
-def test_a_ring_keeps_no_rows_on_the_chip(tmp_path: Path) -> None:
-    message = "row_lines must be 0 on a ring, not 64"
-    with pytest.raises(InputError, match=message):
-        load(tmp_path, WHOLE["community"] + BESIDE + "[ring.chiplet]\nrow_lines = 64\n")
 
 
 #: An array whose sizes all differ from the defaults.

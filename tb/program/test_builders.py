@@ -54,7 +54,7 @@ def images_of(problem: Problem, chiplets: int, weight_room: WeightRoom | None = 
     return [
         *build_images(problem, placement, part=16, **fits),
         *build_community_images(problem, placement, schedule, room=ROOM, part=16, **fits),
-        build_community_image(problem, schedule, row_lines=40, **fits),
+        build_community_image(problem, schedule, scratch_lines=256, **fits),
         build_community_image(problem, schedule, in_stages=True, **fits),
         build_community_image(problem, schedule, room=ROOM, **fits),
     ]
@@ -213,16 +213,20 @@ def test_too_many_features_are_refused() -> None:
         WeightRoom(8, 32, 16).blocks(33, 16)
 
 
-def test_results_that_stay_on_the_chip_have_no_region() -> None:
+def test_working_space_on_the_chip_comes_last() -> None:
     problem = problem_of(30, [(n, n + 1) for n in range(29)], [9, 3], Model.GCN, "relu", 2)
-    image = build_community_image(problem, row_lines=40)
+    plain, image = (build_community_image(problem, scratch_lines=lines) for lines in (0, 256))
+    assert (plain.scratch, plain.header["scratch"]) == ([], 0)
+    assert [region.kind for region in image.scratch] == [RegionKind.HIDDEN]
+    assert image.header["scratch"] == image.results_region(0).line == max(region.line for region in image.regions)
     check_image(image)
-    first, second = (command for command in image.commands if command.opcode == Opcode.PROCESS)
-    assert (first.fields["write_inside"], second.fields["read_inside"]) == (1, 1)
-    assert "results" not in first.references
-    assert "features" not in second.references
-    with pytest.raises(KeyError, match="the image has no region HIDDEN of layer 0"):
-        image.results_region(0)
+    # What has no room as a whole stays in memory: a page of the scratchpad may have to be left out.
+    wide = problem_of(70, [(n, n + 1) for n in range(69)], [16, 3], Model.GCN, "relu", 2)
+    small = [build_community_image(wide, in_stages=True, scratch_lines=lines) for lines in (128, 256)]
+    assert [[region.kind for region in each.scratch] for each in small] == [
+        [RegionKind.COMBINED],
+        [RegionKind.COMBINED, RegionKind.HIDDEN],
+    ]
 
 
 def test_the_image_of_a_head() -> None:

@@ -19,7 +19,7 @@ from tb.community.configurations import chiplet_config
 __all__ = ["MACHINES", "MEMORIES", "Case", "run_exactly"]
 
 #: Weights of 128 rows, so that wide layers are computed in blocks.
-GATHER = GatherChipletConfig(1, 2, PEConfig(4, 64, 32, 128, 16, 4), 32)
+GATHER = GatherChipletConfig(1, 2, PEConfig(4, 64, 32, 128, 16, 4), 32, 256)
 COMMUNITY = {
     partials: chiplet_config(
         community={
@@ -30,7 +30,7 @@ COMMUNITY = {
             "engines": 2, "searches": 1, "nodes": 512, "edges": 4096, "banks": 4, "lanes": 1,
             "outputs": 2, "data_width": 64,
         },
-        combiners=2, pes=2, units=2, hubs=128, kept=64, finishers=2, depth=32, row_lines=0 if partials else 64,
+        combiners=2, pes=2, units=2, hubs=128, kept=64, finishers=2, depth=32, scratch_lines=256,
     )
     for partials in (False, True)
 }  # fmt: skip
