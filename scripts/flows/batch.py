@@ -270,7 +270,7 @@ def batch_rows(batch: schema.Batch | None, cache: schema.AttributeCache | None) 
     if spent := batch.cycles:
         moved = batch.external_bytes
         rows += [
-            ("  their cycles", f"{spent.total:,}: sampling and attributes {spent.sample:,}, layers {spent.layers:,}"),
+            ("  their cycles", f"{spent.total:,}: sampling {spent.sample:,}, attributes and layers {spent.layers:,}"),
             ("  their external bytes", f"{moved.read:,} read, {moved.written:,} written"),
         ]
     if cache:

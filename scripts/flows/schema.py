@@ -171,8 +171,8 @@ class BatchCycles:
     """Cycles of mini-batches on the chiplet that ends last."""
 
     total: Annotated[int, "All."]
-    sample: Annotated[int, "Cycles of sampling and attributes."]
-    layers: Annotated[int, "Cycles of the layers."]
+    sample: Annotated[int, "Cycles of sampling."]
+    layers: Annotated[int, "Cycles of the layers and of the attributes for them."]
 
 
 @dataclass(frozen=True)
