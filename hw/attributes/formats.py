@@ -168,13 +168,18 @@ class AttributeCoreConfig(Parameters):
     Raises
     ------
     ValueError
-        If a parameter is out of its range.
+        If a parameter is out of its range, or the longest row has no room in the window.
     """
 
     attribute: AttributeConfig = part(AttributeConfig, flat=True, follows=("address_width", "data_width"))
     most: int = size(16, 1, 255)
     frontier: int = size(1024, 2, 1 << 16)
     window: int = size(0, 32, 4096, power=True, zero=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if 0 < self.window < self.attribute.row_beats:
+            raise ValueError(f"window must be at least row_beats, {self.attribute.row_beats}, not {self.window}")
 
     @property
     def fan_out_max(self) -> int:

@@ -6,7 +6,7 @@ import cocotb
 import pytest
 
 from contracts import Error
-from hw.attributes.formats import AttributeConfig
+from hw.attributes.formats import AttributeConfig, AttributeCoreConfig
 from hw.attributes.row_window import ROWS, RowWindow, WindowSettings
 from sim.harness import parameters, simulate
 from sim.harness.bench import Bench, start
@@ -211,6 +211,11 @@ async def rows_that_nobody_reads_are_dropped(dut: Any) -> None:
 @pytest.mark.parametrize("depth", [32, 256])
 def test_row_window(depth: int) -> None:
     simulate(row_window(depth), __name__, parameters={"depth": depth})
+
+
+def test_the_longest_row_has_room() -> None:
+    with pytest.raises(ValueError, match="window must be at least row_beats, 96, not 64"):
+        AttributeCoreConfig(AttributeConfig(row_beats=96), window=64)
 
 
 @pytest.mark.parametrize("depth", [16, 48])
