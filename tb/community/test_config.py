@@ -37,8 +37,8 @@ def test_bad_configurations_are_refused(text: str, message: str, tmp_path: Path)
 def test_chiplets_of_a_ring_have_sizes_of_their_own() -> None:
     alone, several = load_machine("community", 1).chiplet, load_machine("community", 4).chiplet
     assert alone.kind == several.kind == "community"
-    assert (alone.lanes, alone.scratch_lines, alone.community.partials) == (64, 2048, False)
-    assert (several.lanes, several.scratch_lines, several.community.partials) == (16, 2048, True)
+    assert (alone.lanes, alone.scratch_lines, alone.community.partials) == (64, 4096, False)
+    assert (several.lanes, several.scratch_lines, several.community.partials) == (16, 4096, True)
 
 
 def test_vertices_with_too_many_neighbours_are_refused(tmp_path: Path) -> None:
