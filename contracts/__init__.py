@@ -78,7 +78,7 @@ __all__ = [
 
 #: Alignment of regions and unit of every address in a command, in bytes.
 LINE_BYTES = 64
-#: What no burst of a memory port crosses the border of, in bytes.
+#: No burst of a memory port crosses a multiple of this, in bytes.
 PAGE_BYTES = 4096
 #: Rows of dense features, weights and results are padded to a multiple of this, in bytes.
 ROW_BYTES = 32

@@ -264,11 +264,15 @@ class BatchImage:
         if at.seen is not at.tree:
             p.command(Opcode.COPY, 0, source=at.tree, target=at.seen, lines=1)
             if self.shown:
-                nodes = Reference(at.tree, 1 + 3 * self.span)
-                p.command(Opcode.COPY, 0, source=nodes, target=Reference(at.seen, 1), lines=self.span)
+                p.command(Opcode.COPY, 0, source=self._arrays[3], target=Reference(at.seen, 1), lines=self.span)
         if first and self._copies_ones:
             p.command(Opcode.COPY, 0, source=at.given_ones, target=at.ones, lines=at.ones.lines)
         return p.front(self.problem, at.last_in_front)
+
+    @property
+    def _arrays(self) -> list[Reference]:
+        """Offsets, edges, factors and VIDs of the sample."""
+        return [Reference(self._sections.tree, 1 + n * self.span) for n in range(4)]
 
     @property
     def _graph(self) -> dict[str, int]:
@@ -279,9 +283,8 @@ class BatchImage:
         """Return the front whose run computes the layers on the sample of a `Batch`, the `first` of all or another."""
         at, layers, p = self._sections, self.problem.model.layers, self._run(roots)
         hops = [batch[f"hop{n}"] for n in range(len(layers) + 1)]
-        nodes = Reference(at.tree, 1 + 3 * self.span)
         attributes = Fetch(
-            **self._graph, offsets=at.offsets, edges=at.edges, slotted=self.slotted, nodes=nodes,
+            **self._graph, offsets=at.offsets, edges=at.edges, slotted=self.slotted, nodes=self._arrays[3],
             attributes=at.attributes, row_bytes=self.row_bytes, reports=at.reports, rows=at.rows, forget=first,
         )  # fmt: skip
         if not self.streamed:
@@ -299,7 +302,7 @@ class BatchImage:
     def _plan(self, p: Program, number: int, features: Section, sources: int, vertices: int, roots: int) -> LayerPlan:
         """Return the layer that computes so many vertices from so many sources, all that were sampled but roots."""
         at, model = self._sections, self.problem.model
-        offsets, edges, means, _ = (Reference(at.tree, 1 + n * self.span) for n in range(4))
+        offsets, edges, means, _ = self._arrays
         ends, parts, first, search = list[End](), [sources], 0, None
         if self.limits is not None:
             # To the locator, vertices that are not its own are hubs, and edges into them somebody else's. So what is

@@ -86,6 +86,7 @@ class RowWindow(wiring.Component):
         if depth < least or depth & (depth - 1):
             raise ValueError(f"depth must be a power of two from {least}, not {depth!r}")
         self.config, self.depth = config, depth
+        self._beats_of_line = exact_log2(8 * LINE_BYTES // config.data_width)
         report = stream.Signature(ErrorReport, always_ready=True)
         super().__init__(
             {
@@ -107,7 +108,7 @@ class RowWindow(wiring.Component):
         """Put rows into their places, read them in order."""
         m = Module()
         config, settings = self.config, self.settings
-        beats_of_line = exact_log2(8 * LINE_BYTES // config.data_width)
+        beats_of_line = self._beats_of_line
         m.submodules.queue = queue = memory.Memory(
             shape=config.data_width, depth=self.depth, init=[], attrs=dict(NO_BYPASS)
         )
@@ -177,8 +178,7 @@ class RowWindow(wiring.Component):
         """Walk through a burst; a beat waits until its row is there. Return which row has been read, as `_put` does."""
         config = self.config
         port = (config.address_width, config.data_width)
-        beats_of_line = exact_log2(8 * LINE_BYTES // config.data_width)
-        gone, broken = state.gone, state.broken
+        beats_of_line, gone, broken = self._beats_of_line, state.gone, state.broken
         m.submodules.bursts = bursts = Slice(WindowRead(*port))
         connect(m, flipped(self.reads), bursts.i)
         burst, position = bursts.o.payload, Signal(range(BURST_BEATS))

@@ -201,7 +201,8 @@ class Job:
     def _kept(self) -> list[int]:
         """Layers whose results lie in memory."""
         kinds, (image, *_) = (RegionKind.HIDDEN, RegionKind.RESULTS), self.images
-        return [region.layer for region in image.regions if region.kind in kinds and region not in image.scratch]
+        scratch = image.scratch
+        return [region.layer for region in image.regions if region.kind in kinds and region not in scratch]
 
     @property
     def _combined(self) -> Region | None:
