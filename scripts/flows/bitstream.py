@@ -12,7 +12,7 @@ from pathlib import Path
 from scripts.flows.devices import ECP5
 from scripts.flows.fold import fold_file
 from scripts.flows.outputs import write
-from scripts.flows.synth import LARGE_MAPPING, PREPARE, ROUTE_TIMEOUT
+from scripts.flows.synth import LARGE_WIRES, PREPARE, ROUTE_TIMEOUT, mapping
 from scripts.flows.table import show
 from scripts.flows.yosys import BUILD, ToolError, run_tool, yosys
 from scripts.machine import machine_block
@@ -141,7 +141,7 @@ def _synthesise(verilog: Sequence[Path], folder: Path) -> None:
     run = f"synth_ecp5 -top {_TOP} -nowidelut"
     yosys(
         f"{_CELLS}{read}hierarchy -check -top {_TOP}\n{PREPARE}"
-        f"{run} -run begin:map_luts\n{LARGE_MAPPING}{run} -run map_cells:\nwrite_json {_TOP}.json\n",
+        f"{run} -run begin:map_luts\n{mapping(LARGE_WIRES)}{run} -run map_cells:\nwrite_json {_TOP}.json\n",
         cwd=folder,
         name="synthesis",
     )

@@ -1,8 +1,9 @@
 """`atoll synth`: area of a block with Yosys, and its clock frequency on ECP5 with nextpnr.
 
-Area is that of the block alone, as Yosys maps it. For the frequency the block stands in a shell that shifts its inputs
-in and combines its outputs to few pads, all through registers, so that any number of ports fits and every path counted
-starts and ends in a register as it would inside a machine. Before that, flip-flops move into the registers of block
+Area is that of the block alone, mapped for size. For the frequency it is mapped for speed, which takes up to a quarter
+more LUTs, and stands in a shell that shifts its inputs in and combines its outputs to few pads, all through registers,
+so that any number of ports fits and every path counted starts and ends in a register as it would inside a machine.
+Before it is placed, flip-flops move into the registers of block
 RAMs and multipliers (`scripts.flows.fold`), which the area does not show.
 """
 
@@ -12,7 +13,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -54,9 +55,10 @@ ROUTE_TIMEOUT = 2 * 3600
 #: flattening and a full optimisation first make a block up to a tenth smaller. Without cleaning before it, registers
 #: with constant bits are refused for their initial values.
 PREPARE = "proc\nchformal -remove\ndelete t:$print\nflatten\nopt_clean\nopt -full\nopt_clean\n"
-#: What maps blocks above `LARGE` to LUTs before their frequency is measured: with wide multiplexers, whose wires do not
-#: leave the slice, and with three times the delay that Yosys counts for a wire. Their wires are that long.
-LARGE_MAPPING = "techmap -map +/lattice/latches_map.v\nabc9 -W 900\nclean\n"
+#: Delay in ps that is counted for a wire where a block is mapped for its frequency; those of a block above `LARGE` are
+#: longer. With the 300 of Yosys a path is deeper by up to half, since LUTs are saved on all but the one that it takes
+#: for the longest.
+WIRES, LARGE_WIRES = 500, 900
 #: Flip-flops in a row, one directly behind the other, in a shell: Yosys' stack does not suffice for some 3,000.
 CHAIN = 2048
 #: Where the figures of a design with its frequency are kept.
@@ -72,10 +74,12 @@ class Area:
     block
         Name.
     luts, ffs, dsps, brams
-        LUTs (of ECP5 with carries and distributed RAM), flip-flops, multipliers, block RAMs; see `Device`.
-    fmax
-        Frequency after place and route in MHz, of a block above `LARGEST` after placing; `None` where that was not
-        asked for.
+        LUTs (of ECP5 with carries and distributed RAM), flip-flops, multipliers, block RAMs, mapped for size; see
+        `Device`.
+    fast_luts, fmax
+        LUTs where it is mapped for speed, and the
+        frequency of that after place and route in MHz, of a block above `LARGEST` after placing; `None` where it was
+        not asked for.
     cells
         All cells by type.
     """
@@ -87,12 +91,18 @@ class Area:
     brams: int
     fmax: float | None
     cells: dict[str, int]
+    fast_luts: int | None = None
 
 
-def _commands(top: str, large: bool, device: Device) -> str:
-    """Return the commands of synthesis."""
+def mapping(wires: int) -> str:
+    """Return what maps a design to LUTs, with wide multiplexers, whose wires do not leave the slice."""
+    return f"techmap -map +/lattice/latches_map.v\nabc9 -W {wires}\nclean\n"
+
+
+def _commands(top: str, wires: int, device: Device) -> str:
+    """Return the commands of synthesis, for speed with this delay of a wire, or for size if it is 0."""
     run = device.flat.format(top=top)
-    return f"{run} -run begin:map_luts\n{LARGE_MAPPING}{run} -run map_cells:\n" if large else f"{run}\n"
+    return f"{run} -run begin:map_luts\n{mapping(wires)}{run} -run map_cells:\n" if wires else f"{run}\n"
 
 
 def _mapped(
@@ -103,7 +113,7 @@ def _mapped(
     apart: Sequence[Sequence[str]],
     output: str,
     *,
-    large: bool = False,
+    wires: int = 0,
     repeated: Sequence[str] = (),
     device: Device = ECP5,
 ) -> None:
@@ -121,7 +131,7 @@ def _mapped(
         if kept:
             keep = "".join(f"setattr -mod -set keep_hierarchy 1 {module}\n" for module in kept)
             join = "".join(f"setattr -mod -unset keep_hierarchy {module}\n" for module in kept) + "flatten\nopt_clean\n"
-        script = f"{source}hierarchy -top {top}\n{keep}{prepare}{_commands(top, large, device)}{join}{output}\n"
+        script = f"{source}hierarchy -top {top}\n{keep}{prepare}{_commands(top, wires, device)}{join}{output}\n"
         try:
             yosys(script, cwd=folder, name=f"{name}-{number}" if number else name)
         except ToolError:
@@ -137,11 +147,11 @@ def _parts(folder: Path, top: str) -> list[str]:
 
 
 def _area(
-    folder: Path, top: str, *, large: bool = False, repeated: Sequence[str] = (), device: Device = ECP5
+    folder: Path, top: str, *, wires: int = 0, repeated: Sequence[str] = (), device: Device = ECP5
 ) -> dict[str, int]:
     """Synthesise ``model.il`` and return cells by type."""
     source, output = "read_rtlil model.il\n", "tee -q -o area.json stat -json"
-    _mapped(folder, "area", source, top, [_parts(folder, top)], output, large=large, repeated=repeated, device=device)
+    _mapped(folder, "area", source, top, [_parts(folder, top)], output, wires=wires, repeated=repeated, device=device)
     design = json.loads((folder / "area.json").read_text())["design"]
     return {kind: int(count) for kind, count in design["num_cells_by_type"].items()}
 
@@ -191,7 +201,7 @@ def _fmax(component: Any, folder: Path, top: str, luts: int) -> float:
     (folder / "shell.v").write_text(shell(component, top))
     source = "read_rtlil model.il\nread_verilog shell.v\n"
     repeated = list(black_boxes_of(component)) if large else []
-    _mapped(folder, "shell", source, "shell", [[top]], "write_json shell.json", large=large, repeated=repeated)
+    _mapped(folder, "shell", source, "shell", [[top]], "write_json shell.json", wires=_wires(luts), repeated=repeated)
     fold_file(folder / "shell.json", "shell", folder / "fold.json")
     (folder / "pads.lpf").write_text("".join(f'LOCATE COMP "{pad}" SITE "{site}";\n' for pad, site in PADS.items()))
     output = run_tool(
@@ -236,11 +246,18 @@ def synth_component(component: Any, module: str, title: str, *, fmax: bool = Tru
             return Area(**json.loads(known.read_text()))
         (folder / "model.il").write_text(model)
         cells = _area(folder, module, device=device)
-        if fmax and device.luts(cells) > LARGE:
-            cells = _area(folder, module, large=True, repeated=list(modules))
-        area = _counted(title, cells, _fmax(component, folder, module, device.luts(cells)) if fmax else None, device)
+        area = _counted(title, cells, device)
+        if fmax:
+            repeated = list(modules) if area.luts > LARGE else []
+            fast = _area(folder, module, wires=_wires(area.luts), repeated=repeated)
+            megahertz = _fmax(component, folder, module, area.luts)
+            area = replace(area, fast_luts=device.luts(fast), fmax=megahertz)
         write(known, json.dumps(asdict(area), indent=1))
     return area
+
+
+def _wires(luts: int) -> int:
+    return LARGE_WIRES if luts > LARGE else WIRES
 
 
 def _by_modules(component: Any, modules: Mapping[str, Any], module: str, title: str, device: Device) -> Area:
@@ -256,20 +273,20 @@ def _by_modules(component: Any, modules: Mapping[str, Any], module: str, title: 
                 (folder / "model.il").write_text(model)
                 write(known, json.dumps(_area(folder, name, device=device), indent=1))
         cells[name] = json.loads(known.read_text())
-    return _counted(title, _total(cells[module], cells), None, device)
+    return _counted(title, _total(cells[module], cells), device)
 
 
 def folder_of(module: str, model: str, *how: str) -> Path:
     """Return the folder of what is made from `model`, also by the commands `how`; it exists."""
-    name = digest(model, PREPARE, LARGE_MAPPING, *USUAL_OPTIONS, *LARGE_OPTIONS, *how)
+    name = digest(model, PREPARE, mapping(WIRES), mapping(LARGE_WIRES), *USUAL_OPTIONS, *LARGE_OPTIONS, *how)
     folder = BUILD / "synth" / f"{module}-{name}"
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
 
-def _counted(title: str, cells: dict[str, int], fmax: float | None, device: Device) -> Area:
+def _counted(title: str, cells: dict[str, int], device: Device) -> Area:
     luts, ffs, dsps, brams = device.figures(cells)
-    return Area(block=title, luts=luts, ffs=ffs, dsps=dsps, brams=brams, fmax=fmax, cells=cells)
+    return Area(block=title, luts=luts, ffs=ffs, dsps=dsps, brams=brams, fmax=None, cells=cells)
 
 
 def synth(block: Block, *, fmax: bool = True, device: Device = ECP5) -> Area:
@@ -330,7 +347,8 @@ def _figures(area: Area) -> str:
 def _frequency(area: Area) -> str:
     if area.fmax is None:
         return "-"
-    return f"{area.fmax:.1f}{' (placed)' if area.luts > LARGEST else ''}"
+    placed = ", placed" if area.luts > LARGEST else ""
+    return f"{area.fmax:.1f} ({area.fast_luts:,} LUTs{placed})"
 
 
 def report(areas: list[Area], *, check: bool = False, device: Device = ECP5) -> bool:
