@@ -37,13 +37,20 @@ def partly_reset(layout: data.StructLayout, *fields: str, name: str) -> data.Vie
     layout
         Of the register.
     fields
-        What is reset.
+        What is reset; ``outer.inner`` is one field of a structure.
     name
         In front of the names of its parts.
     """
-    return data.View(
-        layout,
-        Cat(
-            Signal(Shape.cast(field.shape), name=f"{name}_{key}", reset_less=key not in fields) for key, field in layout
-        ),
-    )
+
+    def register(outer: data.StructLayout, path: str) -> Cat:
+        parts: list[Value] = []
+        for key, field in outer:
+            place = f"{path}{key}"
+            if any(wanted.startswith(f"{place}.") for wanted in fields):
+                parts.append(register(data.Layout.cast(field.shape), f"{place}."))
+            else:
+                shape, label = Shape.cast(field.shape), f"{name}_{place.replace('.', '_')}"
+                parts.append(Signal(shape, name=label, reset_less=place not in fields))
+        return Cat(parts)
+
+    return data.View(layout, register(layout, ""))

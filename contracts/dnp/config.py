@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from contracts.parameters import Parameters, size
 
-__all__ = ["FRACTION", "HIGHEST", "LOWEST", "WORD", "ProcessorConfig"]
+__all__ = ["FRACTION", "HIGHEST", "LOWEST", "WORD", "ProcessorConfig", "pointer_bits"]
 
 #: Bits of a word.
 WORD = 16
@@ -15,6 +15,15 @@ LOWEST = -(1 << (WORD - 1))
 
 #: Addresses travel on 16-bit buses (D1).
 _ADDRESSES = 1 << 16
+
+
+def pointer_bits(depth: int) -> int:
+    """Return the bits of a register that points into a memory of `depth` words.
+
+    They are those of an address inside, and above them one that is set where the register's value lies beyond these:
+    all that is asked of such a value is that it lies outside the memory. The widest have the 16 bits of a bus.
+    """
+    return min(WORD, (depth - 1).bit_length() + 1)
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from contracts.dnp.config import FRACTION, HIGHEST, LOWEST, WORD
+from contracts.dnp.config import FRACTION, HIGHEST, LOWEST, WORD, pointer_bits
 
-__all__ = ["Ints", "invert", "product", "product_rounded", "saturate", "signed"]
+__all__ = ["Ints", "invert", "pointer", "product", "product_rounded", "saturate", "signed"]
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 
@@ -24,6 +24,14 @@ def saturate(value: Ints) -> Ints:
 def signed(value: Ints) -> Ints:
     """Read the low 16 bits as two's complement."""
     return ((value + (1 << (WORD - 1))) & ((1 << WORD) - 1)) - (1 << (WORD - 1))
+
+
+def pointer(value: Ints, depth: int) -> Ints:
+    """Return what a pointer into a memory of `depth` words keeps of the low 16 bits, see `pointer_bits`."""
+    address, beyond = value % (1 << WORD), 1 << (pointer_bits(depth) - 1)
+    if pointer_bits(depth) == WORD:
+        return address
+    return address % beyond + beyond * (address >= beyond)
 
 
 def product(a: Ints, b: Ints) -> Ints:

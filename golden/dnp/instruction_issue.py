@@ -6,9 +6,9 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from contracts.dnp.config import HIGHEST, WORD
+from contracts.dnp.config import HIGHEST, WORD, pointer_bits
 from contracts.dnp.isa import GENERAL, INSTRUCTIONS, IOPR_CODE, TABLE_POINTER, Control, StopCode
-from golden.dnp.arithmetic import Ints, signed
+from golden.dnp.arithmetic import Ints, pointer, signed
 from golden.dnp.decode import A_CODE, NONE, Trait, traits
 from golden.dnp.state import COMMIT, MULTIPLY, OPERAND, Slot, State
 
@@ -69,16 +69,18 @@ def _waits(s: State, step: _Step, wm_read: Ints, xm_read: Ints) -> Mask:
     return wait
 
 
-def _store_control(s: State, who: Mask, which: Ints, value: Ints, table_bits: int) -> None:
+def _store_control(s: State, who: Mask, which: Ints, value: Ints) -> None:
     """Write control registers; WA3 receives the address of the value's table entry (D8)."""
     rows = np.flatnonzero(who)
     if not rows.size:
         return
     register, word = which[rows], value[rows] % _WORDS
-    entry = (word ^ (HIGHEST + 1)) >> (WORD - table_bits)
+    entry = (word ^ (HIGHEST + 1)) >> (WORD - s.config.table_bits)
     word = np.where(register == TABLE_POINTER, (s.control[rows, Control.TB] + entry) % _WORDS, word)
     word = np.where(register == Control.IOPR, word & 3, word)
-    s.control[rows, register] = word
+    word = np.where(register <= Control.WR3, pointer(word, s.config.wm_depth), word)
+    xm = (register >= Control.XA0) & (register <= Control.XR3)
+    s.control[rows, register] = np.where(xm, pointer(word, s.config.xm_depth), word)
 
 
 def _register(s: State, which: npt.NDArray[np.int16]) -> Ints:
@@ -174,10 +176,9 @@ def issue(s: State, go: Mask) -> Ints:
 
 def _control_effects(s: State, step: _Step, does: Mask, second: Mask, fetched_word: Ints) -> None:
     control_code = np.clip(step[Trait.CONTROL], 0, None).astype(np.int64)
-    bits = s.config.table_bits
-    _store_control(s, does & step.named("MOV.C"), control_code, _register(s, step[Trait.ISSUE_READS]), bits)
-    _store_control(s, does & step.named("SET"), control_code, step.word & 0xFF, bits)
-    _store_control(s, does & second & (step[Trait.CONTROL] >= 0), control_code, fetched_word, bits)
+    _store_control(s, does & step.named("MOV.C"), control_code, _register(s, step[Trait.ISSUE_READS]))
+    _store_control(s, does & step.named("SET"), control_code, step.word & 0xFF)
+    _store_control(s, does & second & (step[Trait.CONTROL] >= 0), control_code, fetched_word)
 
 
 def _modify_pointers(s: State, step: _Step, does: Mask, repeat: Mask, last: Mask, address: dict[Trait, Ints]) -> None:
@@ -187,15 +188,15 @@ def _modify_pointers(s: State, step: _Step, does: Mask, repeat: Mask, last: Mask
     first = ~s.repeating
     start_w = np.where(first, address[Trait.WM_SOURCE], s.start_w)
     start_x = np.where(first, address[Trait.XM_SOURCE], s.start_x)
-    for trait, base, stride, back in (
-        (Trait.WM_SOURCE, Control.WA0, icr, start_w + 1),
-        (Trait.WM_RESULT, Control.WR0, icr, start_w),
-        (Trait.XM_SOURCE, Control.XA0, 1, start_x),
-        (Trait.XM_RESULT, Control.XR0, 1, start_x),
+    for trait, base, stride, back, depth in (
+        (Trait.WM_SOURCE, Control.WA0, icr, start_w + 1, s.config.wm_depth),
+        (Trait.WM_RESULT, Control.WR0, icr, start_w, s.config.wm_depth),
+        (Trait.XM_SOURCE, Control.XA0, 1, start_x, s.config.xm_depth),
+        (Trait.XM_RESULT, Control.XR0, 1, start_x, s.config.xm_depth),
     ):
         mode = step.t[:, trait + 1]
         moves = does & (step[trait] >= 0) & (mode > 0)
-        value = np.where((mode == 2) & last, back, address[trait] + stride) % _WORDS
+        value = pointer(np.where((mode == 2) & last, back, address[trait] + stride), depth)
         chosen = np.flatnonzero(moves)
         s.control[rows[chosen], base + step[trait][chosen]] = value[chosen]
     s.start_w = np.where(does & repeat & first, start_w, s.start_w)
@@ -234,7 +235,7 @@ def _next_word(
         target = np.where(loop, s.pc + _near(step.word, _LOOP_FIELD), target)
     jump = act & second & step.named("JMP")
     taken |= jump
-    target = np.where(jump, fetched_word, target) % _WORDS
+    target = pointer(np.where(jump, fetched_word, target), s.config.p_depth)
 
     s.first_word = np.where(first_half, step.word, s.first_word)
     s.second = np.where(live, first_half, s.second)
@@ -243,4 +244,6 @@ def _next_word(
     s.fetched = np.where(advance, s.read & ~taken, s.fetched)
     s.pc_read = np.where(advance, s.pc_fetch, s.pc_read)
     s.read = np.where(advance, ~taken, s.read)
-    s.pc_fetch = np.where(taken, target, np.where(advance, (s.pc_fetch + 1) % _WORDS, s.pc_fetch))
+    s.pc_fetch = np.where(
+        taken, target, np.where(advance, (s.pc_fetch + 1) % (1 << pointer_bits(s.config.p_depth)), s.pc_fetch)
+    )

@@ -3,15 +3,15 @@
 
 from typing import Any
 
-from amaranth.hdl import Array, Const, Module, Mux, Signal, unsigned
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from contracts.dnp.config import WORD
+from contracts.dnp.config import WORD, pointer_bits
 from contracts.dnp.isa import MODES
 from hw.dnp.isa import ADDRESS
 
-__all__ = ["POINTERS", "STAGES", "AddressGenerator", "address_bits", "write_layout"]
+__all__ = ["POINTERS", "STAGES", "AddressGenerator", "address_bits", "pointer", "write_layout"]
 
 #: Operand pointers, and as many result pointers.
 POINTERS = 4
@@ -23,6 +23,12 @@ _KEEP, _RETURN = MODES.index(""), MODES.index("~")
 def address_bits(depth: int) -> Any:
     """Return the shape of an address inside a memory."""
     return unsigned((depth - 1).bit_length())
+
+
+def pointer(value: Any, depth: int) -> Any:
+    """Return what a pointer into a memory keeps of a value, see `contracts.dnp.config.pointer_bits`."""
+    inside = pointer_bits(depth) - 1
+    return Cat(value[:inside], value[inside:].any())
 
 
 def write_layout(depth: int) -> data.StructLayout:
@@ -91,7 +97,7 @@ class AddressGenerator(wiring.Component):
     load, load_value, load_last
         It goes ahead: load it with ``load_value``, the last operand pointer with ``load_last``, which is later.
     pointers
-        All pointers, to be read back.
+        All pointers, to be read back; `contracts.dnp.config.pointer_bits` wide, as are the addresses.
     began
         First operand address of the repetition. Internal, named for proofs.
 
@@ -137,7 +143,7 @@ class AddressGenerator(wiring.Component):
         if past_start not in (0, 1):
             raise ValueError(f"past_start must be in 0..1, not {past_start!r}")
         self.depth, self.past_start, self.step = depth, past_start, step
-        self.began = Signal(address_bits(depth))
+        self.began = Signal(address_bits(depth), reset_less=True)
         members = {
             name: In(1)
             for name in (
@@ -148,14 +154,15 @@ class AddressGenerator(wiring.Component):
         members |= {name: In(2) for name in ("source", "source_mode", "result", "next_source", "next_result")}
         members |= {name: In(ADDRESS) for name in ("load_value", "load_last")}
         members |= {name: Out(1) for name in ("source_pending", "source_outside", "result_outside")}
-        members |= {name: Out(ADDRESS) for name in ("source_address", "result_address")}
+        kept = unsigned(pointer_bits(depth))
+        members |= {name: Out(kept) for name in ("source_address", "result_address")}
         members |= {} if step is not None else {"stride": In(ADDRESS)}
         super().__init__(
             {
                 **members,
                 "load_pointer": In(3),
                 "writes": In(write_layout(depth)).array(STAGES),
-                "pointers": Out(ADDRESS).array(2 * POINTERS),
+                "pointers": Out(kept).array(2 * POINTERS),
             }
         )
 
@@ -177,22 +184,26 @@ class AddressGenerator(wiring.Component):
         source_steps = self.reads & (self.source_mode != _KEEP)
         result_steps = self.stores & self.result_step
         # New value of the pointer in use; the last operand pointer may be loaded with another value.
-        source_value, result_value = Signal(ADDRESS), Signal(ADDRESS)
+        source_value, result_value, last_value = (Signal.like(self.source_address) for _ in range(3))
+        source_kept, result_kept, given, given_last = (
+            pointer(value, self.depth) for value in (source_next, result_next, self.load_value, self.load_last)
+        )
         m.d.comb += [
-            source_value.eq(Mux(self.loads, self.load_value, source_next)),
-            result_value.eq(Mux(self.loads, self.load_value, result_next)),
+            source_value.eq(Mux(self.loads, given, source_kept)),
+            result_value.eq(Mux(self.loads, given, result_kept)),
+            last_value.eq(Mux(self.loads, given_last, source_kept)),
         ]
-        for index, pointer in enumerate(self.pointers):
+        for index, register in enumerate(self.pointers):
             value = source_value if index < POINTERS else result_value
             if index == POINTERS - 1:
-                value = Mux(self.loads, self.load_last, source_next)
+                value = last_value
             steps = source_steps & (self.source == index) if index < POINTERS else result_steps
             if index >= POINTERS:
                 steps &= self.result == index - POINTERS
             loaded = self.load & (self.load_pointer == index)
             with m.If(self.go & ((self.ahead & steps & ~self.hold) | loaded)):
-                m.d.sync += pointer.eq(value)
-        self._select(m, source_steps, result_steps, source_value, result_value)
+                m.d.sync += register.eq(value)
+        self._select(m, source_steps, result_steps, values=(source_value, result_value), last_value=last_value)
         return m
 
     def _check(self, m: Module) -> tuple[Any, Any]:
@@ -213,9 +224,10 @@ class AddressGenerator(wiring.Component):
         return source_inside, result_inside
 
     def _select(
-        self, m: Module, source_steps: Any, result_steps: Any, source_value: Signal, result_value: Signal
+        self, m: Module, source_steps: Any, result_steps: Any, *, values: tuple[Signal, Signal], last_value: Signal
     ) -> None:
         """Register the two pointers of the next clock, with their changes in this one."""
+        source_value, result_value = values
         sources, results = list(self.pointers)[:POINTERS], list(self.pointers)[POINTERS:]
         to_result, number = self.load_pointer[-1], self.load_pointer[:-1]
         source_changes = self.present & Mux(self.loads, self.loads_pointer & ~to_result, source_steps)
@@ -228,7 +240,7 @@ class AddressGenerator(wiring.Component):
                 self.source_address.eq(
                     Mux(
                         new_source,
-                        Mux(by_table, self.load_last, source_value),
+                        Mux(by_table, last_value, source_value),
                         Array(sources)[self.next_source],
                     )
                 ),

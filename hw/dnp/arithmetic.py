@@ -12,7 +12,7 @@ from amaranth.lib.wiring import In, Out
 from contracts.dnp.config import FRACTION, HIGHEST, LOWEST, WORD, ProcessorConfig
 from contracts.dnp.isa import GENERAL, PORTS
 from hw.dnp.address import address_bits
-from hw.dnp.isa import ADDRESS, SIGNED_WORD, STOP_BITS, Left, Logic, Multiplicand, Multiplier, Right, Slot, Value
+from hw.dnp.isa import SIGNED_WORD, Left, Logic, Multiplicand, Multiplier, Right, Slot, Value
 from hw.reset import partly_reset
 
 __all__ = ["EFFECTS", "Arithmetic", "entry_layout", "flight_layout"]
@@ -27,14 +27,12 @@ EFFECTS = ("write_a", "clear_a", "write_general", "write_wm", "write_xm")
 
 
 def entry_layout(config: ProcessorConfig) -> data.StructLayout:
-    """Return the layout of the issue stage's output: an instruction (``valid``), a stop with its code, or neither."""
+    """Return the layout of the issue stage's output: an instruction (``valid``), a stop, or neither."""
     return data.StructLayout(
         {
             "valid": unsigned(1),
             "slot": Slot,
             "stop": unsigned(1),
-            "code": unsigned(STOP_BITS),
-            "pc": ADDRESS,
             "constant": signed(WORD),
             # Writes are inside the memories, where the upper bits of an address are 0.
             "wm_address": address_bits(config.wm_depth),
@@ -123,9 +121,9 @@ class Arithmetic(wiring.Component):
         self.multiply = multiply
         self.from_a = Signal()
         self.layout = entry_layout(self.config)
-        self.stages = [
-            partly_reset(self.layout, "valid", "slot", "stop", name=name) for name in ("operand", "multiply")
-        ]
+        # Until an instruction comes, there are no effects.
+        kept = ("valid", "stop", *(f"slot.{name}" for name in EFFECTS))
+        *self.stages, self.add = (partly_reset(self.layout, *kept, name=n) for n in ("operand", "multiply", "add"))
         super().__init__(
             {
                 "go": In(1),
@@ -148,7 +146,8 @@ class Arithmetic(wiring.Component):
     def elaborate(self, platform: Any) -> Module:
         """Move instructions on, form the inputs of each stage, add, carry out the effects."""
         m = Module()
-        operand, multiply, add = *self.stages, self.last
+        (operand, multiply), add = self.stages, self.add
+        m.d.comb += self.last.eq(add)
         general = Array(self.general)
         self._flights(m)
         with m.If(self.go):

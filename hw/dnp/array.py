@@ -119,7 +119,7 @@ class ProcessorArray(wiring.Component):
                 "online": Out(1),
                 "halted": Out(1),
                 "stop": Out(StopCode),
-                "stopped": Out(range(self.grid.processors)),
+                "stopped": Out(range(max(2, self.grid.processors))),
             }
         )
 

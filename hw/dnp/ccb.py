@@ -74,7 +74,7 @@ class ChipControl(wiring.Component):
         return word[low : low + bits]
 
     def elaborate(self, platform: Any) -> Module:
-        """Read frames word by word; a read takes three clocks a word."""
+        """Read frames word by word; a read takes four clocks a word."""
         m = Module()
         header = Signal(WORD)
         address, left = Signal(ADDRESS), Signal(ADDRESS)
@@ -118,6 +118,8 @@ class ChipControl(wiring.Component):
                     with m.If(left == 1):
                         m.next = "HEADER"
             with m.State("LOOK"):
+                m.next = "WAIT"
+            with m.State("WAIT"):
                 m.next = "KEEP"
             with m.State("KEEP"):
                 m.d.sync += data.eq(read_data)

@@ -3,7 +3,7 @@
 
 from typing import Any
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed, unsigned
+from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, signed, unsigned
 from amaranth.lib import enum, memory, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -33,7 +33,7 @@ class Space(enum.Enum, shape=2):
 
 
 class Status(enum.Enum, shape=6):
-    """Addresses of the status space; counters low half first."""
+    """Addresses of the status space; counters low half first. A and registers only while the processor stands still."""
 
     STATE = 0  # bit 0 on-line, bit 1 halted, bits 8.. stop code
     PC = 1
@@ -46,7 +46,10 @@ class Status(enum.Enum, shape=6):
 
 
 class Access(wiring.Signature):
-    """Access to one word of a core: written within two clocks, read data a clock later. Memories only off-line."""
+    """Access to one word of a core. Memories only off-line.
+
+    It is written within two clocks; read data are there two clocks after the address, as long as that stands.
+    """
 
     def __init__(self) -> None:
         super().__init__(
@@ -141,13 +144,12 @@ class Core(wiring.Component):
             for one, other in zip(source, target, strict=True):
                 m.d.comb += other.eq(one)
 
-        code, stop_pc = Signal(StopCode), Signal(ADDRESS)
-        last = arithmetic.last
         with m.If(self.start):
-            m.d.sync += [halted.eq(0), code.eq(0), stop_pc.eq(0)]
-        with m.Elif(go & last.stop):
-            m.d.sync += [halted.eq(1), code.eq(last.code), stop_pc.eq(last.pc)]
-        m.d.comb += self.stop.eq(code)
+            m.d.sync += halted.eq(0)
+        with m.Elif(go & arithmetic.last.stop):
+            m.d.sync += halted.eq(1)
+        # The issue stage knows the cause before what comes first is done.
+        m.d.comb += self.stop.eq(Mux(halted, issue.stop, StopCode.NONE))
 
         counts = {
             Status.CLOCKS: running,
@@ -156,7 +158,7 @@ class Core(wiring.Component):
         }
         words = {status: self._counter(m, status, event) for status, event in counts.items()}
         reads = self._memories(m, issue, arithmetic, go)
-        self._status(m, issue, arithmetic, reads, words, state=(halted, code, stop_pc))
+        self._status(m, issue, reads, words, halted)
         return m
 
     def _ports(self, m: Module, clear: Resettable, arithmetic: Arithmetic, go: Any) -> Any:
@@ -238,33 +240,38 @@ class Core(wiring.Component):
         self,
         m: Module,
         issue: InstructionIssue,
-        arithmetic: Arithmetic,
         reads: dict[Space, Any],
         counters: dict[Any, Any],
-        *,
-        state: tuple[Any, Any, Any],
+        halted: Any,
     ) -> None:
-        halted, code, stop_pc = state
-        status = Signal(signed(WORD))
-        space = Signal(Space)
+        """Read the status; registers pass the issue stage, which chooses among them for its instructions anyway.
+
+        What is read is registered, for it is a long way from a memory, or through the issue stage, to the G-bus.
+        """
+        found = Signal(signed(WORD), reset_less=True)
+        address = self.access.address[: Shape.cast(Status).width]
+        m.d.sync += issue.looking.eq(~self.start & (~self.online | halted))
+        m.d.comb += [issue.place.eq(address), self.access.read_data.eq(found)]
         values: dict[int, Any] = {
-            Status.STATE.value: Cat(self.online, halted, Const(0, 6), code),
-            Status.PC.value: stop_pc,
-            Status.A.value: arithmetic.a,
+            Status.STATE.value: Cat(self.online, halted, Const(0, 6), self.stop),
+            Status.PC.value: issue.stop_pc,
+            Status.A.value: issue.register_found,
         }
         for name, counter in counters.items():
             values[name.value] = counter[:WORD]
             values[name.value + 1] = counter[WORD:]
-        values |= {Status.GENERAL.value + i: arithmetic.general[i] for i in range(GENERAL)}
-        values |= {Status.CONTROL.value + int(c): issue.control[c] for c in Control}
-        m.d.sync += [space.eq(self.access.space), status.eq(0)]
-        with m.Switch(self.access.address[:6]):
-            for address, value in values.items():
-                with m.Case(address):
-                    m.d.sync += status.eq(value)
-        with m.Switch(space):
+        status = Signal(signed(WORD))
+        with m.Switch(address):
+            for at, value in values.items():
+                with m.Case(at):
+                    m.d.comb += status.eq(value)
+            with m.Case(*(Status.GENERAL.value + number for number in range(GENERAL))):
+                m.d.comb += status.eq(issue.register_found)
+            with m.Case(*(Status.CONTROL.value + int(code) for code in Control)):
+                m.d.comb += status.eq(issue.control_found)
+        with m.Switch(self.access.space):
             for name, data in reads.items():
                 with m.Case(name):
-                    m.d.comb += self.access.read_data.eq(data)
+                    m.d.sync += found.eq(data)
             with m.Default():
-                m.d.comb += self.access.read_data.eq(status)
+                m.d.sync += found.eq(status)

@@ -3,13 +3,13 @@
 
 from typing import Any, NamedTuple
 
-from amaranth.hdl import Array, Module, Mux, Signal, signed, unsigned
+from amaranth.hdl import Array, Cat, Module, Mux, Signal, signed, unsigned
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from contracts.dnp.config import WORD, ProcessorConfig
+from contracts.dnp.config import WORD, ProcessorConfig, pointer_bits
 from contracts.dnp.isa import GENERAL, IOPR_CODE, PORTS, Control, StopCode
-from hw.dnp.address import STAGES, AddressGenerator
+from hw.dnp.address import STAGES, AddressGenerator, pointer
 from hw.dnp.arithmetic import entry_layout, flight_layout
 from hw.dnp.decoder import Decoder
 from hw.dnp.isa import ADDRESS, SIGNED_WORD, Decoded
@@ -28,8 +28,8 @@ class _Stage(NamedTuple):
 
     ``live``: it is valid and the processor is not stopping. ``first_half``: it is the first of two words. ``simple``:
     it acts, if its addresses allow; ``hold``: they do not; ``act``: it acts. ``ahead``, ``does``: like ``simple`` and
-    ``act``, unless the instruction is skipped. ``stop``, ``code``: the processor stops, and the cause. ``moves``: the
-    next clock has another instruction or another pass.
+    ``act``, unless the instruction is skipped. ``stop``: the processor stops. ``moves``: the next clock has another
+    instruction, another pass, or the second word; ``takes``: not the last of these.
     """
 
     live: Signal
@@ -40,8 +40,8 @@ class _Stage(NamedTuple):
     act: Signal
     does: Signal
     stop: Signal
-    code: Any
     moves: Signal
+    takes: Signal
 
 
 class InstructionIssue(wiring.Component):
@@ -69,8 +69,14 @@ class InstructionIssue(wiring.Component):
         Enters the operand stage if ``go``.
     issued
         An instruction, or one more pass of it, is issued.
-    control
-        Control registers in the order of their codes, for reading back.
+    stop, stop_pc
+        Once a stop has been issued: its cause, and the address of the instruction that stops.
+    looking, place
+        The processor stands still until the next start, and a register is read back.
+    register_found, control_found
+        The general register that the instruction needs, or A, and the control register that it names. When registers
+        are read back, a clock later: A if the top bit of ``place`` is 0, else the general register, and the control
+        register, of this number.
 
     The registers are public attributes, for proofs.
     """
@@ -86,23 +92,34 @@ class InstructionIssue(wiring.Component):
     xm_address: Signal
     entry: Any
     issued: Signal
-    control: Any
+    stop: Signal
+    stop_pc: Signal
+    looking: Signal
+    place: Signal
+    register_found: Signal
+    control_found: Signal
 
     def __init__(self, config: ProcessorConfig) -> None:
         self.config = config
         self.wm = AddressGenerator(config.wm_depth, past_start=1)
         self.xm = AddressGenerator(config.xm_depth, past_start=0, step=1)
+        # What is not reset means nothing until the first instruction is there.
         # Addresses of the words at the memory's output, in front of the decoder, and behind it.
-        self.pc_fetch, self.pc_read, self.pc = (Signal(ADDRESS, name=name) for name in ("pc_fetch", "pc_read", "pc"))
-        self.raw, self.word = (Signal(WORD, name=name) for name in ("raw", "word"))
+        pc = unsigned(pointer_bits(config.p_depth))
+        self.pc_fetch = Signal(pc)
+        self.pc_read, self.pc = (Signal(pc, name=name, reset_less=True) for name in ("pc_read", "pc"))
+        self.raw, self.word = (Signal(WORD, name=name, reset_less=True) for name in ("raw", "word"))
+        # A reset that is its own keeps synthesis from making one of a decoder's zeros, behind the late enable.
         self.decoded = Signal(Decoded)
         # The word in front of the decoder is valid; the one behind it is valid, past the end, a second word.
         flags = ("read", "fetched", "outside", "second")
         self.read, self.fetched, self.outside, self.second = (Signal(name=name) for name in flags)
         self.stopping = Signal()
+        # A register that the instruction needs is still to be written.
+        self.register_pending = Signal()
         # Passes left of a repetition, and whether the last one begins.
         self.repeating, self.ending = (Signal(name=name) for name in ("repeating", "ending"))
-        self.remaining = Signal(ADDRESS)
+        self.remaining = Signal(ADDRESS, reset_less=True)
         # Control registers. When RC is written, these flags say that it is 0, and that it is 0 or 1.
         self.icr, self.rc, self.table = (Signal(ADDRESS, name=name) for name in ("icr", "rc", "tb"))
         self.rc_none, self.rc_short = (Signal(name=name, init=1) for name in ("rc_none", "rc_short"))
@@ -111,17 +128,22 @@ class InstructionIssue(wiring.Component):
         super().__init__(
             {
                 "go": In(1),
-                "p_address": Out(ADDRESS),
+                "p_address": Out(pc),
                 "p_enable": Out(1),
                 "p_word": In(unsigned(WORD)),
                 "flights": In(flight_layout(config)).array(STAGES),
                 "a": In(SIGNED_WORD),
                 "general": In(SIGNED_WORD).array(GENERAL),
-                "wm_address": Out(ADDRESS),
-                "xm_address": Out(ADDRESS),
+                "wm_address": Out(pointer_bits(config.wm_depth)),
+                "xm_address": Out(pointer_bits(config.xm_depth)),
                 "entry": Out(entry_layout(config)),
                 "issued": Out(1),
-                "control": Out(ADDRESS).array(len(Control)),
+                "stop": Out(StopCode),
+                "stop_pc": Out(pc),
+                "looking": In(1),
+                "place": In(range(len(Control))),
+                "register_found": Out(unsigned(WORD)),
+                "control_found": Out(unsigned(WORD)),
             }
         )
 
@@ -131,35 +153,35 @@ class InstructionIssue(wiring.Component):
         m.submodules.decoder = decoder = Decoder()
         m.submodules.wm, m.submodules.xm = self.wm, self.xm
         m.d.comb += decoder.word.eq(self.raw)
-        self._read_back(m)
         skip, last = Signal(), Signal()
         stage = self._decide(m, skip)
         self._repeat(m, stage, skip, last)
         passes = Signal()
         m.d.comb += passes.eq(self.fetched & ~last)
+        self._look_ahead(m, stage, skip, passes, decoder.decoded)
         self._address(m, stage, skip, last)
         self._next_pointers(m, passes, decoder.decoded)
         self._load(m, stage.simple)
         self._send(m, stage)
         taken, target = self._branch(m)
         self._fetch(m, stage, passes, decoder.decoded, self.fetched & taken, target)
+        self._read(m)
         return m
 
-    def _read_back(self, m: Module) -> None:
-        """Connect the control registers to `control`."""
-        values = {
-            Control.ICR: self.icr,
-            Control.RC: self.rc,
-            Control.LC0: self.counters[0],
-            Control.LC1: self.counters[1],
-            Control.IOPR: self.iopr,
-            Control.TB: self.table,
-        }
-        for memory, codes in ((self.wm, _WM_POINTERS), (self.xm, _XM_POINTERS)):
-            for index, code in enumerate(codes):
-                m.d.comb += self.control[code].eq(memory.pointers[index])
-        for control, value in values.items():
-            m.d.comb += self.control[control].eq(value)
+    def control(self) -> list[Any]:
+        """Return the control registers in the order of their codes."""
+        return [*self.wm.pointers, *self.xm.pointers, self.icr, self.rc, *self.counters, self.iopr, self.table]
+
+    def _read(self, m: Module) -> None:
+        """Choose the registers that the instruction names; to read back, name them in its place."""
+        decoded = self.decoded
+        named = decoded.needed_register
+        m.d.comb += [
+            self.register_found.eq(Mux(named[-1], self.a, Array(self.general)[named[:-1]])),
+            self.control_found.eq(Array(self.control())[decoded.control]),
+        ]
+        with m.If(self.looking):
+            m.d.sync += [named.eq(Cat(self.place[: len(named) - 1], ~self.place[-1])), decoded.control.eq(self.place)]
 
     def _decide(self, m: Module, skip: Signal) -> _Stage:
         """Decide whether the instruction acts, stalls or stops the processor.
@@ -173,7 +195,9 @@ class InstructionIssue(wiring.Component):
         free, simple, ahead, pending, bad, hold = (
             Signal(name=n) for n in ("free", "simple", "ahead", "pending", "bad", "hold")
         )
-        act, does, stop, waits, moves = Signal(), Signal(), Signal(), Signal(), Signal()
+        act, does, stop, waits, moves, takes = (
+            Signal(name=n) for n in ("act", "does", "stop", "waits", "moves", "takes")
+        )
         wm_bad, xm_bad = (
             (memory.reads & memory.source_outside) | (memory.stores & memory.result_outside) for memory in (wm, xm)
         )
@@ -182,7 +206,7 @@ class InstructionIssue(wiring.Component):
             defined.eq(decoded.defined.any()),
             first_half.eq(live & defined & decoded.two_words & ~self.second & ~self.outside),
             considered.eq(defined & ~self.outside & ~self.second & ~skip),
-            free.eq(live & ~first_half & ~(considered & self._register_pending(decoded))),
+            free.eq(live & ~first_half & ~(considered & self.register_pending)),
             simple.eq(free & defined & ~self.outside & ~decoded.halt),
             pending.eq(wm.source_pending | xm.source_pending),
             bad.eq(wm_bad | xm_bad),
@@ -195,7 +219,8 @@ class InstructionIssue(wiring.Component):
             does.eq(ahead & ~hold),
             self.issued.eq(self.go & does),
             # At a stop the processor stands still, so it does not matter that the stage moves on.
-            moves.eq(~self.fetched | first_half | (simple & ~(considered & pending))),
+            takes.eq(~self.fetched | (simple & ~(considered & pending))),
+            moves.eq(first_half | takes),
         ]
         # The first cause counts.
         with m.If(self.outside):
@@ -205,8 +230,8 @@ class InstructionIssue(wiring.Component):
         with m.Elif(considered & bad):
             m.d.comb += code.eq(Mux(wm_bad, StopCode.WM_RANGE, StopCode.XM_RANGE))
         with m.If(self.go & stop):
-            m.d.sync += self.stopping.eq(1)
-        return _Stage(live, first_half, simple, ahead, hold, act, does, stop, code, moves)
+            m.d.sync += [self.stopping.eq(1), self.stop.eq(code), self.stop_pc.eq(self.pc)]
+        return _Stage(live, first_half, simple, ahead, hold, act, does, stop, moves, takes)
 
     def _repeat(self, m: Module, stage: _Stage, skip: Signal, last: Signal) -> None:
         """Count the passes of a repetition; an RC of 0 skips the instruction."""
@@ -263,13 +288,12 @@ class InstructionIssue(wiring.Component):
     def _load(self, m: Module, simple: Signal) -> None:
         """Load a control register; WA3 turns a value into the address of its table entry (D8)."""
         decoded = self.decoded
-        needed, moved, loaded = Signal(WORD), Signal(ADDRESS), Signal(ADDRESS)
+        moved, loaded = Signal(ADDRESS), Signal(ADDRESS)
         entry_index = Signal(ADDRESS)
         writes = Signal()
         m.d.comb += [
-            needed.eq(Mux(decoded.needed_register[-1], self.a, Array(self.general)[decoded.needed_register[:-1]])),
             # No pointer is loaded with an instruction's own byte.
-            moved.eq(Mux(self.second, self.word, needed)),
+            moved.eq(Mux(self.second, self.word, self.register_found)),
             loaded.eq(Mux(decoded.byte, self.word[:8], moved)),
             entry_index.eq((moved ^ (1 << (WORD - 1)))[WORD - self.config.table_bits :]),
             writes.eq(simple & decoded.write_control),
@@ -299,19 +323,41 @@ class InstructionIssue(wiring.Component):
             with m.If(self.go & simple & Mux(decoded.loop, self.word[_LOOP_BITS] == index, writes_it)):
                 m.d.sync += self.counters[index].eq(Mux(decoded.loop, left, loaded))
 
-    def _register_pending(self, decoded: Any) -> Any:
-        """Return whether a needed register has a pending write."""
+    def _look_ahead(self, m: Module, stage: _Stage, skip: Signal, passes: Signal, following: Any) -> None:
+        """Compare the needed registers with those that will be written, a clock before it decides about a stall."""
+        decoded = self.decoded
+        entering, (first, second, _) = Signal(flight_layout(self.config)), self.flights
+        leaves = Signal()
+        m.d.comb += [
+            # If it goes ahead, its effects are behind it in the next clock.
+            leaves.eq(self.fetched & ~skip & ~decoded.issue_only & (self.second | ~decoded.two_words)),
+            entering.writes_a.eq(leaves & (decoded.slot.write_a | decoded.slot.clear_a)),
+            entering.writes_general.eq(leaves & decoded.slot.write_general),
+            entering.target.eq(decoded.slot.target),
+        ]
+        stays, repeats, follows = (Signal(name=name) for name in ("stays", "repeats", "follows"))
+        m.d.comb += [
+            stays.eq(self._awaits(decoded, None, first, second)),
+            repeats.eq(self._awaits(decoded, entering, first, second)),
+            follows.eq(self._awaits(following, entering, first, second)),
+        ]
+        with m.If(self.go):
+            m.d.sync += self.register_pending.eq(Mux(stage.moves, Mux(passes, repeats, follows), stays))
+
+    def _awaits(self, instruction: Any, *flights: Any) -> Any:
+        """Return whether an instruction needs a register that one of the flights, youngest first, is going to write."""
         pending: Any = 0
-        for stage, flight in enumerate(self.flights):
-            needed = decoded.needed_register
+        for age, flight in enumerate(flights):
+            if flight is None:
+                continue
+            needed = instruction.needed_register
             awaited = Mux(
                 needed[-1], flight.writes_a, flight.writes_general & (flight.target == needed[: len(flight.target)])
             )
-            pending |= decoded.needs_register & awaited
-            if stage < _LATE_FOR_OPERANDS:
-                pending |= (decoded.needs_factor & flight.writes_general & (flight.target == decoded.slot.factor)) | (
-                    decoded.needs_a & flight.writes_a
-                )
+            pending |= instruction.needs_register & awaited
+            if age < _LATE_FOR_OPERANDS:
+                factor = flight.writes_general & (flight.target == instruction.slot.factor)
+                pending |= (instruction.needs_factor & factor) | (instruction.needs_a & flight.writes_a)
         return pending
 
     def _send(self, m: Module, stage: _Stage) -> None:
@@ -321,7 +367,7 @@ class InstructionIssue(wiring.Component):
         with m.If(self.second):
             m.d.comb += constant.eq(self.word)
         with m.Elif(decoded.read_control):
-            m.d.comb += constant.eq(Array(self.control)[decoded.control])
+            m.d.comb += constant.eq(self.control_found)
         with m.Else():
             m.d.comb += constant.eq(self.word[:4])
         m.d.comb += [
@@ -330,8 +376,6 @@ class InstructionIssue(wiring.Component):
             entry.slot.send_port.eq(Mux(decoded.send_code == IOPR_CODE, self.iopr, decoded.slot.send_port)),
             entry.valid.eq(stage.does & ~decoded.issue_only),
             entry.stop.eq(stage.stop),
-            entry.code.eq(stage.code),
-            entry.pc.eq(self.pc),
             entry.constant.eq(constant),
             entry.wm_address.eq(self.wm.result_address),
             entry.xm_address.eq(self.xm.result_address),
@@ -355,9 +399,10 @@ class InstructionIssue(wiring.Component):
     def _fetch(self, m: Module, stage: _Stage, passes: Signal, following: Any, taken: Any, target: Signal) -> None:
         """Move on to the next word, or to the target of a branch."""
         advance = Signal()
+        following_pc = (self.pc_fetch + 1)[: len(self.pc_fetch)]
         m.d.comb += [
             advance.eq(self.go & stage.moves & ~passes),
-            self.p_address.eq(Mux(taken, target, (self.pc_fetch + 1)[:WORD])),
+            self.p_address.eq(Mux(taken, pointer(target, self.config.p_depth), following_pc)),
             self.p_enable.eq(advance),
         ]
         with m.If(self.go & stage.live):
@@ -373,6 +418,6 @@ class InstructionIssue(wiring.Component):
                 self.outside.eq(self.pc_read >= self.config.p_depth),
                 self.word.eq(self.raw),
             ]
-            # The second word of an instruction is not decoded: the first one stays in effect.
-            with m.If(~stage.first_half):
-                m.d.sync += self.decoded.eq(following)
+        # The second word of an instruction is not decoded: the first one stays in effect.
+        with m.If(self.go & stage.takes & ~passes):
+            m.d.sync += self.decoded.eq(following)

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cocotb.clock import Clock
-from cocotb.triggers import RisingEdge
+from cocotb.triggers import ClockCycles, RisingEdge
 
 from contracts.dnp.config import ProcessorConfig
 from contracts.dnp.isa import GENERAL, PORTS, Control
@@ -13,7 +13,7 @@ from golden.dnp.array import ArrayModel, EdgePort
 from hw.dnp.core import Space, Status
 from sim.harness.run import CLOCK_NS
 
-__all__ = ["CoreDriver", "expected", "words16"]
+__all__ = ["READ_CLOCKS", "CoreDriver", "expected", "words16"]
 
 _WORD = 0xFFFF
 
@@ -21,6 +21,10 @@ _WORD = 0xFFFF
 def words16(values: Sequence[int]) -> list[int]:
     """Words as the buses carry them, unsigned."""
     return [int(value) & _WORD for value in values]
+
+
+#: Clocks in which a word is read.
+READ_CLOCKS = 3
 
 
 class CoreDriver:
@@ -68,11 +72,10 @@ class CoreDriver:
         dut = self.dut
         dut.access__space.value = space.value
         words = []
-        for offset in range(count + 1):
-            dut.access__address.value = address + min(offset, count - 1)
-            await self.edge
-            if offset >= 1:
-                words.append(int(dut.access__read_data.value))
+        for offset in range(count):
+            dut.access__address.value = address + offset
+            await ClockCycles(dut.clk, READ_CLOCKS)
+            words.append(int(dut.access__read_data.value))
         return words
 
     async def run(self, ends: Mapping[int, EdgePort], limit: int) -> int:

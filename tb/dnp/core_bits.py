@@ -17,7 +17,7 @@ from contracts.dnp.isa import GENERAL, PORTS, Control, StopCode
 from golden.dnp.array import ArrayModel, EdgePort
 from golden.dnp.assembler import assemble
 from hw.dnp.core import COUNTER_BITS, Space, Status
-from sim.dnp.driver import CoreDriver
+from sim.dnp.driver import READ_CLOCKS, CoreDriver
 from sim.harness import parameters
 from tb.dnp.core_runs import CONFIG, FOR_MANY, LIMIT, Job, Run, check, compare, run_all
 from tb.dnp.dense import dense_programs, instruction
@@ -34,8 +34,6 @@ __all__ = [
 
 _WORD = 0xFFFF
 _STATUS_WORDS = 64
-#: Clocks of reading one word.
-_READ = 2
 #: Shares of clocks in which neighbours offer and accept, program by program.
 _PACES = (1.0, 0.7, 0.4)
 #: Words of a landing place of jumps, and landing places that are used.
@@ -289,8 +287,8 @@ async def counters_go_on_past_16_bits(dut: Any) -> None:
             for _ in range(pause):
                 await driver.edge
             seen += await driver.read(Space.STATUS, status.value, 1)
-            ones += _READ + pause
-        assert [b - a for a, b in pairwise(seen)] == [_READ + pause for pause in pauses[1:]]
+            ones += READ_CLOCKS + pause
+        assert [b - a for a, b in pairwise(seen)] == [READ_CLOCKS + pause for pause in pauses[1:]]
     await ClockCycles(dut.clk, wait - ones)
     dut.i__3__valid.value = 1
     await driver.edge

@@ -14,7 +14,7 @@ from typing import Any
 from amaranth.asserts import AnySeq
 from amaranth.hdl import Array, Assert, Assume, Const, Cover, Elaboratable, Module, Mux, Signal
 
-from contracts.dnp.config import WORD
+from contracts.dnp.config import WORD, pointer_bits
 from contracts.dnp.isa import (
     CODES,
     GENERAL,
@@ -28,6 +28,7 @@ from contracts.dnp.isa import (
     Kind,
     StopCode,
 )
+from hw.dnp.arithmetic import flight_layout
 from hw.dnp.decoder import Decoder
 from hw.dnp.factories import CONFIG
 from hw.dnp.instruction_issue import InstructionIssue
@@ -45,6 +46,12 @@ def _any(values: Any) -> Any:
     for value in values:
         result |= value
     return result
+
+
+def _pointer(value: Any, depth: int) -> Any:
+    """Return what a pointer keeps: an address of the memory, or that it lies beyond and its low bits."""
+    inside = 1 << (pointer_bits(depth) - 1)
+    return Mux(value < inside, value, inside | (value & (inside - 1)))
 
 
 def _port(word: "_Word", letter: str, row: Instruction) -> Any:
@@ -126,18 +133,41 @@ class IssueSpec(Elaboratable):
         m.submodules.dut = dut
         m.d.comb += [dut.go.eq(AnySeq(1)), dut.p_word.eq(AnySeq(WORD)), dut.a.eq(AnySeq(WORD))]
         m.d.comb += [register.eq(AnySeq(WORD)) for register in dut.general]
-        for flight in dut.flights:
+        # Registers are read back while the processor stands still, which it does then until the next start.
+        stood = Signal()
+        m.d.comb += [dut.looking.eq(AnySeq(1)), dut.place.eq(AnySeq(len(dut.place)))]
+        m.d.comb += Assume(~dut.go | ~(dut.looking | stood))
+        with m.If(dut.looking):
+            m.d.sync += stood.eq(1)
+        # Stages that have any instructions at first, and then those that were issued.
+        slot = dut.entry.slot
+        entering = Signal(flight_layout(CONFIG))
+        m.d.comb += [
+            entering.writes_a.eq(dut.entry.valid & (slot.write_a | slot.clear_a)),
+            entering.writes_general.eq(dut.entry.valid & slot.write_general),
+            entering.target.eq(slot.target),
+            entering.writes_wm.eq(dut.entry.valid & slot.write_wm),
+            entering.writes_xm.eq(dut.entry.valid & slot.write_xm),
+            entering.wm_address.eq(dut.entry.wm_address),
+            entering.xm_address.eq(dut.entry.xm_address),
+        ]
+        before = entering
+        for number, flight in enumerate(dut.flights):
+            stage = Signal(flight_layout(CONFIG), name=f"stage_{number}")
             m.d.comb += [
-                flight.eq(AnySeq(len(flight.as_value()))),
-                Assume(~flight.writes_wm | (flight.wm_address < CONFIG.wm_depth)),
-                Assume(~flight.writes_xm | (flight.xm_address < CONFIG.xm_depth)),
+                flight.eq(stage),
+                Assert(~stage.writes_wm | (stage.wm_address < CONFIG.wm_depth)),
+                Assert(~stage.writes_xm | (stage.xm_address < CONFIG.xm_depth)),
             ]
-        self._specify(m, dut)
+            with m.If(dut.go):
+                m.d.sync += stage.eq(before)
+            before = stage
+        self._specify(m, dut, stood)
         return m
 
-    def _specify(self, m: Module, dut: InstructionIssue) -> None:
+    def _specify(self, m: Module, dut: InstructionIssue, stood: Signal) -> None:
         # Words on their way: at the memory's output, before the decoder, in the stage; the first of two is kept.
-        at = [Signal(WORD, name=f"at_{i}") for i in range(3)]
+        at = [Signal(pointer_bits(CONFIG.p_depth), name=f"at_{i}") for i in range(3)]
         wanted, fetched, second, stopping = (Signal(name=n) for n in ("wanted", "fetched", "second", "stopping"))
         raw, current, instruction = (Signal(WORD, name=n) for n in ("raw", "current", "instruction"))
         control = [Signal(WORD, name=f"control_{c.name}") for c in Control]
@@ -179,15 +209,18 @@ class IssueSpec(Elaboratable):
         moved = next(row for row in INSTRUCTIONS if row.name == "MOV.C")
         needed = Mux(word.named("MOV.C"), word.bits(moved, "a"), GENERAL)
         needs = word.named("MOV.C", *_BRANCHES)
-        pending: Any = 0
+        pending, registers = Signal(), Signal()
+        awaited: Any = 0
+        in_memory: Any = 0
         for number, flight in enumerate(dut.flights):
             to_needed = Mux(needed[3], flight.writes_a, flight.writes_general & (flight.target == needed[:3]))
-            pending |= needs & to_needed
+            awaited |= needs & to_needed
             if number < _LATE:
-                pending |= needs_factor & flight.writes_general & (flight.target == factor)
-                pending |= word.named("MUL.RA", "MULR.RA") & flight.writes_a
-            pending |= reads["w"] & flight.writes_wm & (flight.wm_address == address["w"])
-            pending |= reads["x"] & flight.writes_xm & (flight.xm_address == address["x"])
+                awaited |= needs_factor & flight.writes_general & (flight.target == factor)
+                awaited |= word.named("MUL.RA", "MULR.RA") & flight.writes_a
+            in_memory |= reads["w"] & flight.writes_wm & (flight.wm_address == address["w"])
+            in_memory |= reads["x"] & flight.writes_xm & (flight.xm_address == address["x"])
+        m.d.comb += [registers.eq(awaited), pending.eq(awaited | in_memory)]
         depths = {"w": CONFIG.wm_depth, "x": CONFIG.xm_depth}
         beyond = {
             memory: (reads[memory] & (address[memory] >= depth)) | (writes[memory] & (result[memory] >= depth))
@@ -202,7 +235,7 @@ class IssueSpec(Elaboratable):
             act.eq(ready & ~stop),
             does.eq(act & ~skip),
         ]
-        code = Signal(STOP_BITS)
+        code, cause, place = Signal(STOP_BITS), Signal(STOP_BITS), Signal(WORD)
         with m.If(outside):
             m.d.comb += code.eq(StopCode.PC_RANGE)
         with m.Elif(~defined):
@@ -212,23 +245,24 @@ class IssueSpec(Elaboratable):
 
         taken, target = self._branches(m, dut, word, control, act=act, second=second, at=at[2], current=current)
         advance = (dut.go & ~fetched) | first_half | (act & last)
+        following = (at[0] + 1)[: len(at[0])]
         m.d.comb += [
             Assert(dut.issued == does),
             # A processor that stops may fetch once more.
             Assert(stop | stopping | (dut.p_enable == advance)),
-            Assert(stopping | ~advance | (dut.p_address == Mux(taken, target, (at[0] + 1)[:WORD]))),
+            Assert(stopping | ~advance | (dut.p_address == Mux(taken, target, following))),
             Assert(~dut.go | (dut.entry.stop == stop)),
-            Assert(~stop | ((dut.entry.code == code) & (dut.entry.pc == at[2]))),
+            Assert((dut.stop == cause) & (dut.stop_pc == place)),
         ]
         with m.If(advance):
-            m.d.sync += [at[2].eq(at[1]), at[1].eq(at[0]), at[0].eq(Mux(taken, target, at[0] + 1))]
+            m.d.sync += [at[2].eq(at[1]), at[1].eq(at[0]), at[0].eq(Mux(taken, target, following))]
             m.d.sync += [raw.eq(dut.p_word), current.eq(raw), wanted.eq(~taken), fetched.eq(wanted & ~taken)]
             with m.If(~first_half):
                 m.d.sync += instruction.eq(raw)
         with m.If(live):
             m.d.sync += second.eq(first_half)
         with m.If(stop):
-            m.d.sync += stopping.eq(1)
+            m.d.sync += [stopping.eq(1), cause.eq(code), place.eq(at[2])]
         with m.If(does & repeat):
             m.d.sync += remaining.eq(count - 1)
         with m.If(act):
@@ -246,34 +280,43 @@ class IssueSpec(Elaboratable):
                         with m.Case(index):
                             register = control[source_base + index]
                             with m.If((kind == 2) & last):
-                                m.d.sync += register.eq(start + past)
+                                m.d.sync += register.eq(_pointer((start + past)[:WORD], depths[memory]))
                             with m.Elif(kind != 0):
-                                m.d.sync += register.eq(register + stride)
+                                m.d.sync += register.eq(_pointer((register + stride)[:WORD], depths[memory]))
             with m.If(does & ~second & writes[memory] & steps):
                 with m.Switch(written):
                     for index in range(4):
                         with m.Case(index):
                             register = control[result_base + index]
-                            m.d.sync += register.eq(register + stride)
-        for found, wanted_value in zip(dut.control, control, strict=True):
+                            m.d.sync += register.eq(_pointer((register + stride)[:WORD], depths[memory]))
+        for found, wanted_value in zip(dut.control(), control, strict=True):
             m.d.comb += Assert(found == wanted_value)
+        looked, named = Signal(), Signal.like(dut.place)
+        m.d.sync += [looked.eq(dut.looking), named.eq(dut.place)]
+        read = Mux(named[-1], Array(dut.general)[named[:3]], dut.a)
+        m.d.comb += [
+            Assert(~looked | stood),
+            Assert(~looked | (dut.register_found == read.as_unsigned())),
+            Assert(~looked | (named >= len(Control)) | (dut.control_found == Array(control)[named])),
+        ]
         m.submodules.reference = reference = Decoder()
         m.d.comb += reference.word.eq(instruction)
         memories = {"w": dut.wm, "x": dut.xm}
         # Where a processor that stands still would go on means nothing.
         m.d.comb += [
-            *(Assert(stopping | (register == at[i])) for i, register in enumerate((dut.pc_fetch, dut.pc_read, dut.pc))),
-            Assert(stopping | (dut.raw == raw)),
-            Assert(stopping | (dut.word == current)),
-            Assert(stopping | ~fetched | (dut.decoded.as_value() == reference.decoded.as_value())),
+            Assert(stopping | (dut.pc_fetch == at[0])),
+            Assert(stopping | ~wanted | ((dut.pc_read == at[1]) & (dut.raw == raw))),
+            Assert(stopping | ~fetched | ((dut.pc == at[2]) & (dut.word == current))),
+            Assert(stopping | stood | ~fetched | (dut.decoded.as_value() == reference.decoded.as_value())),
+            Assert(stopping | ~fetched | second | ~defined | (dut.register_pending == registers)),
             Assert(stopping | (dut.read == wanted)),
             Assert(stopping | (dut.fetched == fetched)),
             Assert(stopping | (dut.second == second)),
-            Assert(stopping | (dut.outside == outside)),
+            Assert(stopping | ~fetched | (dut.outside == outside)),
             Assert(dut.repeating == repeating),
-            Assert(dut.remaining == remaining),
+            Assert(~repeating | (dut.remaining == remaining)),
             Assert(dut.stopping == stopping),
-            *(Assert(memories[x].began == began[x]) for x in "wx"),
+            *(Assert(stopping | ~repeating | ~reads[x] | (memories[x].began == began[x])) for x in "wx"),
             Assert(dut.rc_none == (control[Control.RC] == 0)),
             Assert(dut.rc_short == (control[Control.RC] <= 1)),
             *(
@@ -318,7 +361,7 @@ class IssueSpec(Elaboratable):
     ) -> tuple[Any, Signal]:
         """Return whether the instruction branches, and where to (D5)."""
         rows = {row.name: row for row in INSTRUCTIONS}
-        target, left = Signal(WORD, name="target"), Signal(WORD, name="left")
+        target, left = Signal(pointer_bits(CONFIG.p_depth), name="target"), Signal(WORD, name="left")
         loop = rows["LOOP"]
         m.d.comb += left.eq(Mux(word.bits(loop, "l"), control[Control.LC1], control[Control.LC0]) - 1)
         holds = (
@@ -327,11 +370,15 @@ class IssueSpec(Elaboratable):
             | (word.named("BZ") & (dut.a == 0))
             | (word.named("BNZ") & (dut.a != 0))
         )
-        m.d.comb += target.eq(at + word.bits(rows["BN"], "o").as_signed())
+        away = Signal(WORD, name="away")
+        m.d.comb += [
+            away.eq(at + word.bits(rows["BN"], "o").as_signed()),
+            target.eq(_pointer(away, CONFIG.p_depth)),
+        ]
         with m.If(word.named("LOOP")):
-            m.d.comb += target.eq(at + word.bits(loop, "o").as_signed())
+            m.d.comb += away.eq(at + word.bits(loop, "o").as_signed())
         with m.If(word.named("JMP")):
-            m.d.comb += target.eq(current)
+            m.d.comb += away.eq(current)
         taken = act & Mux(second, word.named("JMP"), holds | (word.named("LOOP") & (left != 0)))
         with m.If(act & word.named("LOOP")):
             with m.If(word.bits(loop, "l")):
@@ -372,6 +419,10 @@ class IssueSpec(Elaboratable):
                 given = control[Control.TB] + ((value + (1 << (WORD - 1)))[:WORD] >> (WORD - CONFIG.table_bits))
             if register == Control.IOPR:
                 given = value & 3
+            if register <= Control.WR3:
+                given = _pointer(given[:WORD], CONFIG.wm_depth)
+            elif register <= Control.XR3:
+                given = _pointer(given[:WORD], CONFIG.xm_depth)
             with m.If(stores & (which == int(register))):
                 m.d.sync += signal.eq(given)
 

@@ -1,3 +1,4 @@
+# mypy: disable-error-code="attr-defined"
 """An array behind AXI4-Lite and AXI4-Stream: whole networks by its driver, and all that a host can do wrong."""
 
 from collections.abc import Mapping
@@ -21,6 +22,7 @@ from golden.dnp.mapper import Mapping as Mapped
 from golden.dnp.mapper import map_network
 from golden.dnp.network import Learning, Network, NetworkModel
 from golden.dnp.passes import check
+from hw.dnp.core import Status
 from hw.dnp.machine import ArrayConfig, NeuralMachine
 from sim.dnp.array import simulate_around
 from sim.dnp.machine_driver import MachineDriver
@@ -338,14 +340,15 @@ async def a_memory_is_closed_during_a_run_and_the_status_open(dut: Any) -> None:
     while await driver.read(last, Space.STATUS, 0, 1) != [1]:
         pass
     await host.bench.cycles(50)
-    assert await driver.read(last, Space.STATUS, 16 + 3, 1) == [77]
+    executed = Status.INSTRUCTIONS.value
+    assert await driver.read(last, Space.STATUS, executed, 1) == [3]
     for words in (
         gbus.write(grid.place(0), Space.WM, 90, [9, 9, 9]),
         gbus.write(None, Space.PROGRAM, 0, [0, 0]),
         gbus.read(grid.place(last), Space.XM, 0, 3),
     ):
         await host.send(beats(BeatKind.G_BUS, words))
-        assert await driver.read(last, Space.STATUS, 16 + 3, 1) == [77]
+        assert await driver.read(last, Space.STATUS, executed, 1) == [3]
         await refused(host, ArrayError.ONLINE, words[0])
     # A frame that has only begun does not keep a run from being stopped.
     await host.send(beats(BeatKind.G_BUS, gbus.read(grid.place(last), Space.STATUS, 0, 3)[:2]), last=False)
@@ -357,6 +360,8 @@ async def a_memory_is_closed_during_a_run_and_the_status_open(dut: Any) -> None:
     await host.send(beats(BeatKind.G_BUS, [1]))
     assert len(await host.packet()) == 1
     assert await answered(host, 0, 90, 4) == [1, 2, 3, 4]
+    # Registers are read once the processor stands still.
+    assert await driver.read(last, Space.STATUS, Status.GENERAL.value + 3, 1) == [77]
 
 
 @cocotb.test(timeout_time=TIMEOUT, timeout_unit="ns")

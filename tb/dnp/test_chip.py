@@ -13,6 +13,7 @@ from cocotb.triggers import ClockCycles, RisingEdge
 from contracts.dnp import gbus
 from contracts.dnp.config import HIGHEST, LOWEST, ProcessorConfig
 from contracts.dnp.gbus import HEADER, Operation, Space
+from contracts.dnp.isa import StopCode
 from contracts.dnp.topology import Grid
 from golden.dnp.array import ArrayModel, EdgePort
 from golden.dnp.assembler import assemble
@@ -26,13 +27,20 @@ from sim.harness.run import CLOCK_NS
 CONFIG = ProcessorConfig(wm_depth=24, xm_depth=12, p_depth=64, table_bits=3)
 GRID = Grid(2, 2)
 DEPTHS = {Space.PROGRAM: CONFIG.p_depth, Space.WM: CONFIG.wm_depth, Space.XM: CONFIG.xm_depth}
+#: A program that ends by each error.
+ERRORS = {
+    StopCode.OPCODE: ".word 0xffff",
+    StopCode.WM_RANGE: f"LDI #{CONFIG.wm_depth} WA1\nMOV WM[1] A",
+    StopCode.XM_RANGE: f"LDI #{CONFIG.xm_depth} XR1\nMOV A XM[1]",
+    StopCode.PC_RANGE: f".word 2 {CONFIG.p_depth}",
+}
 #: Numbers of the chip on the G-bus.
 IDENTITIES = (0, 0x5A, 0xA5, 0xFF)
 LIMIT = 2000
 #: Rounds in which every port sends and receives two words.
 ROUNDS = 3
-#: Clocks that a word read takes (a look at the memory, keeping the word, sending it).
-READ_CLOCKS = 3
+#: Clocks that a word read takes: a look at the memory, a wait, keeping the word, sending it.
+READ_CLOCKS = 4
 #: A chip that answers no more is given up, in ns.
 TIMEOUT = 200_000 * CLOCK_NS
 ENDLESS = assemble("LDI #1 RF0\nagain: ADD RF0 A\nJMP again").program
@@ -172,7 +180,7 @@ async def frames_for_other_chips_and_empty_ones_do_nothing(dut: Any) -> None:
 
 
 @cocotb.test(timeout_time=TIMEOUT, timeout_unit="ns")
-async def a_word_is_written_every_clock_and_read_every_third(dut: Any) -> None:
+async def a_word_is_written_every_clock_and_read_every_fourth(dut: Any) -> None:
     driver = await started(dut)
     memories = await fill(driver)
     words = [random.getrandbits(16) for _ in range(CONFIG.wm_depth)]
@@ -358,6 +366,27 @@ async def a_chip_has_halted_when_the_last_processor_has(dut: Any) -> None:
         machine.start()
         assert await driver.run({}, LIMIT) == machine.run(LIMIT)
         await driver.stop()
+
+
+@cocotb.test(timeout_time=TIMEOUT, timeout_unit="ns")
+async def every_processor_says_which_error_ended_it(dut: Any) -> None:
+    """Each processor stops by each error in turn, and the next start clears it."""
+    driver = await started(dut)
+    codes = list(ERRORS)
+    for turn in range(len(codes)):
+        wanted = [codes[(processor + turn) % len(codes)] for processor in range(GRID.processors)]
+        for processor, code in enumerate(wanted):
+            await driver.write(processor, Space.PROGRAM, 0, assemble(ERRORS[code]).program)
+        await driver.send(gbus.on())
+        await ClockCycles(dut.clk, 40)
+        assert [getattr(dut, f"stops__{processor}").value for processor in range(GRID.processors)] == wanted
+        assert dut.halted.value
+        await driver.send(gbus.off())
+    await driver.write(None, Space.PROGRAM, 0, assemble("HALT").program)
+    await driver.send(gbus.on())
+    await ClockCycles(dut.clk, 40)
+    assert not any(getattr(dut, f"stops__{processor}").value for processor in range(GRID.processors))
+    await driver.send(gbus.off())
 
 
 @cocotb.test(timeout_time=TIMEOUT, timeout_unit="ns")
