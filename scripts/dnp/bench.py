@@ -22,7 +22,7 @@ from golden.dnp.mapper import Mapping, map_network
 from golden.dnp.network import Network, NetworkModel
 from golden.dnp.passes import pass_through
 from scripts.dnp import perceptron
-from scripts.dnp.gates import chip_gates
+from scripts.dnp.gates import PAPER, chip_gates
 from scripts.dnp.programs import run_rtl
 from scripts.flows.outputs import checked_folder, publishing
 from scripts.flows.table import show
@@ -115,6 +115,8 @@ _PROBLEMS = {60: (1, 2, 4, 8, 16, 32), 260: (2, 4, 8, 16, 32)}
 _LARGE, _SMALL = ProcessorConfig(40_960, 1024, 4096), ProcessorConfig(4096, 256, 4096)
 _SMALL_FROM = 8
 _NETWORK_SEED = 1
+#: The same with boards joined otherwise (D10). Along a line a word passes all processors, so a line has fewer.
+_JOINED = ((60, 32, Topology.MESH), (60, 32, Topology.PASF), (60, 16, Topology.LINEAR))
 #: Streams of samples: neurons of each of three layers, processors per side, whether RTL carries them out too.
 _STREAMS = ((260, 8, True), (260, 16, True), (260, 32, True), (1024, 32, False))
 #: Samples of a stream, in two runs whose difference is a pass of the loop.
@@ -126,14 +128,15 @@ def scaling_config(side: int) -> ProcessorConfig:
     return _SMALL if side >= _SMALL_FROM else _LARGE
 
 
-def _forward(side: int, neurons: int, *, rtl: bool) -> dict[str, Any]:
+def _forward(side: int, neurons: int, topology: Topology = Topology.TORUS, *, rtl: bool) -> dict[str, Any]:
     """Count the clocks of a forward pass: in RTL, or in the golden machine, which is the hardware clock by clock."""
     config = scaling_config(side)
-    mapping = _mapping(side, neurons, config)
-    found = _forward_rtl(side, neurons, config) if rtl else _forward_golden(neurons, mapping)
+    mapping = _mapping(side, neurons, topology, config)
+    found = _forward_rtl(side, neurons, topology, config) if rtl else _forward_golden(neurons, mapping)
     return {
         "neurons": neurons,
         "side": side,
+        "topology": topology.name.lower(),
         "by": "RTL" if rtl else "golden",
         "clocks": max(found["clocks"]),
         "blocked": float(np.mean(found["blocked"])),
@@ -150,15 +153,14 @@ def _forward_golden(neurons: int, mapping: Mapping) -> dict[str, Any]:
     return {"clocks": machine.state.clocks.tolist(), "blocked": machine.state.blocked.tolist()}
 
 
-def _forward_rtl(side: int, neurons: int, config: ProcessorConfig) -> dict[str, Any]:
-    given = {"sizes": [neurons] * 3, "seed": _NETWORK_SEED, "topology": "TORUS"}
+def _forward_rtl(side: int, neurons: int, topology: Topology, config: ProcessorConfig) -> dict[str, Any]:
+    given = {"sizes": [neurons] * 3, "seed": _NETWORK_SEED, "topology": topology.name}
     return run_mapped(side, config, "forward_pass", given)
 
 
-def _mapping(side: int, neurons: int, config: ProcessorConfig) -> Mapping:
-    return map_network(
-        Network.random((neurons,) * 3, seed=_NETWORK_SEED), Grid(side, side, Topology.TORUS), config, stream=False
-    )
+def _mapping(side: int, neurons: int, topology: Topology, config: ProcessorConfig) -> Mapping:
+    network = Network.random((neurons,) * 3, seed=_NETWORK_SEED)
+    return map_network(network, Grid(side, side, topology), config, stream=False)
 
 
 def _stream(neurons: int, side: int, *, rtl: bool) -> dict[str, Any]:
@@ -237,7 +239,7 @@ def _block(point: dict[str, Any]) -> int:
 def scaling(out: Path = OUT, largest: int = 32) -> Bench:
     """Run forward passes of 60-60-60 and 260-260-260 on n × n tori, beside eq. 5, as Fig. 8 and 9 (D11, D12).
 
-    Then streams of samples, and the largest machine's rates beside the paper's and its neighbours'.
+    Then boards joined in other ways, streams of samples, and the largest machine's rates beside the paper's.
 
     Parameters
     ----------
@@ -247,6 +249,7 @@ def scaling(out: Path = OUT, largest: int = 32) -> Bench:
         Largest n in RTL. Larger ones are counted by the golden machine, and say so.
     """
     points = [_forward(side, neurons, rtl=side <= largest) for neurons, sides in _PROBLEMS.items() for side in sides]
+    joined = [_forward(side, neurons, topology, rtl=side <= largest) for neurons, side, topology in _JOINED]
     streams = [_stream(neurons, side, rtl=rtl and side <= largest) for neurons, side, rtl in _STREAMS]
     equation = Equation5.fit(points)
     rows: list[Sequence[Any]] = []
@@ -255,6 +258,9 @@ def scaling(out: Path = OUT, largest: int = 32) -> Bench:
         point["equation5"] = equation.clocks(point["neurons"], point["side"])
         point["error"] = point["equation5"] / point["clocks"] - 1
         rows.append((*_row(point, ""), f"{point['equation5']:.0f}", f"{point['error']:+.1%}"))
+    for point in joined:
+        _rate(point)
+        rows.append((*_row(point, point["topology"]), "", ""))
     for point in streams:
         _rate(point)
         rows.append((*_row(point, "stream"), f"busiest {point['busiest']:.1f}", ""))
@@ -266,6 +272,7 @@ def scaling(out: Path = OUT, largest: int = 32) -> Bench:
     rows.append(("learning 260-260-260", 32, 1024, "golden", learning_clocks, "", f"{gcups:.2f} GCUPS", "", ""))
     numbers = {
         "points": points,
+        "joined": joined,
         "streams": streams,
         "learning": {"neurons": 260, "side": 32, "clocks": learning_clocks, "gcups": gcups},
         "largest_in_rtl": largest,
@@ -417,13 +424,21 @@ def _forward_clocks(hidden: int, side: int, config: ProcessorConfig, images: Any
 
 
 def gates(out: Path = OUT) -> Bench:
-    """Count the gates of a chip without its memories, in NAND2 equivalents (D14)."""
+    """Count the gates of a chip without its memories, in NAND2 equivalents, and of its modules (D14)."""
     found = chip_gates()
     rows: list[Sequence[Any]] = [
-        ("gates of a chip without memories", f"{found['gates']:,}", f"{found['paper']:,}"),
-        ("of them in flip-flops", f"{found['flip_flop_gates']:,} ({found['flip_flops']:,} flip-flops)", ""),
+        (
+            name,
+            f"{count.gates:,}",
+            f"{count.flip_flop_gates:,}",
+            count.flip_flops,
+            f"{PAPER:,}" if name == "chip" else "",
+        )
+        for name, count in found.items()
     ]
-    return Bench("dnp-gates", ["figure", "measured", "paper"], rows, found).finish(out)
+    columns = ["module", "gates", "in flip-flops", "flip-flops", "paper"]
+    numbers = {"paper": PAPER, "modules": {name: vars(count) for name, count in found.items()}}
+    return Bench("dnp-gates", columns, rows, numbers).finish(out)
 
 
 #: Benchmarks by their names on the command line.

@@ -3,40 +3,53 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import Any
 
 from contracts.dnp.config import ProcessorConfig
+from hw.dnp.address import AddressGenerator
+from hw.dnp.arithmetic import Arithmetic
+from hw.dnp.ccb import ChipControl
 from hw.dnp.chip import NeuralChip
+from hw.dnp.core import Core
+from hw.dnp.decoder import Decoder
+from hw.dnp.instruction_issue import InstructionIssue
+from hw.dnp.port import Port
 from scripts.flows.yosys import yosys
 from sim.harness.build import ROOT, digest, to_rtlil
 
-__all__ = ["PAPER", "WEIGHTS", "chip_gates"]
+__all__ = ["CELLS", "PAPER", "Gates", "chip_gates", "gates_of"]
 
 #: Gates of the paper's chip, without memories.
 PAPER = 60_000
-#: Size of a cell in NAND2 equivalents, as in a usual 0.8 µm standard-cell library.
-WEIGHTS = {
-    "$_NOT_": 0.67,
-    "$_NAND_": 1.0,
-    "$_NOR_": 1.0,
-    "$_AND_": 1.33,
-    "$_OR_": 1.33,
-    "$_XOR_": 2.33,
-    "$_XNOR_": 2.33,
-    "$_MUX_": 2.33,
+#: Cells: size in NAND2 equivalents, as in a usual 0.8 µm standard-cell library, and function. They are chosen by size.
+CELLS = {
+    "NOT": (0.67, "!A"),
+    "BUF": (1.33, "A"),
+    "NAND": (1.0, "!(A*B)"),
+    "NOR": (1.0, "!(A+B)"),
+    "AND": (1.33, "A*B"),
+    "OR": (1.33, "A+B"),
+    "XOR": (2.33, "A*!B+!A*B"),
+    "XNOR": (2.33, "A*B+!A*!B"),
+    "MUX": (2.33, "A*!S+B*S"),
     # Compound gates by their transistors: 6 and 8, of which a NAND2 has 4.
-    "$_AOI3_": 1.5,
-    "$_OAI3_": 1.5,
-    "$_AOI4_": 2.0,
-    "$_OAI4_": 2.0,
+    "AOI3": (1.5, "!(A*B+C)"),
+    "OAI3": (1.5, "!((A+B)*C)"),
+    "AOI4": (2.0, "!(A*B+C*D)"),
+    "OAI4": (2.0, "!((A+B)*(C+D))"),
 }
+#: The same for ABC, where every pin is as slow as any other.
+_LIBRARY = "GATE ZERO 0 Y=CONST0;\nGATE ONE 0 Y=CONST1;\n" + "".join(
+    f"GATE {name} {size} Y={function}; PIN * UNKNOWN 1 999 1 0 1 0\n" for name, (size, function) in CELLS.items()
+)
 #: A flip-flop, and what an enable (a multiplexer) and a synchronous reset (an AND) add.
 _FLIP_FLOP, _ENABLE, _RESET = 4.67, 2.33, 1.33
 
 # The memories stay as cells of their own, so that what drives and reads them is counted.
 _SCRIPT = """
 read_rtlil model.il
-hierarchy -top neural_chip
+hierarchy -top {top}
 proc
 flatten
 opt
@@ -53,7 +66,7 @@ techmap
 opt -fast
 dfflegalize -cell $_DFF_P_ 01
 opt
-abc -g AND,NAND,OR,NOR,XOR,XNOR,MUX,AOI3,OAI3,AOI4,OAI4
+abc -genlib cells.genlib
 opt_clean
 tee -q -o raw.json stat -json
 """
@@ -62,30 +75,51 @@ tee -q -o raw.json stat -json
 def _size(kind: str) -> float:
     if "DFF" in kind:
         return _FLIP_FLOP + _ENABLE * ("DFFE" in kind) + _RESET * ("SDFF" in kind)
-    return WEIGHTS.get(kind, 0.0)
+    return CELLS[kind][0] if kind in CELLS else 0.0
 
 
-def chip_gates(config: ProcessorConfig | None = None) -> dict[str, Any]:
-    """Return NAND2 equivalents of a chip of four processors with its control block, and the cells behind them.
+@dataclass(frozen=True)
+class Gates:
+    """Gates of a module, in NAND2 equivalents: all of them, those in flip-flops, and how many flip-flops there are."""
 
-    Counters of clocks are left out: the paper's chip has none.
-    """
-    model = to_rtlil(NeuralChip(config, counters=0), "neural_chip")
-    folder = ROOT / "build" / "dnp" / f"gates-{digest(model, _SCRIPT)}"
+    gates: int
+    flip_flop_gates: int
+    flip_flops: int
+
+
+def gates_of(component: Any, top: str) -> Gates:
+    """Count the gates of a component without its memories."""
+    model = to_rtlil(component, top)
+    script = _SCRIPT.format(top=top)
+    folder = ROOT / "build" / "dnp" / f"gates-{digest(model, script, _LIBRARY)}"
     folder.mkdir(parents=True, exist_ok=True)
     known = folder / "stat.json"
     if not known.exists():
         (folder / "model.il").write_text(model)
-        yosys(_SCRIPT, cwd=folder, name="gates")
+        (folder / "cells.genlib").write_text(_LIBRARY)
+        yosys(script, cwd=folder, name="gates")
         (folder / "raw.json").replace(known)
     cells = json.loads(known.read_text())["design"]["num_cells_by_type"]
-    flip_flops = sum(count for kind, count in cells.items() if "DFF" in kind)
+    flip_flops = {kind: count for kind, count in cells.items() if "DFF" in kind}
+    in_flip_flops = sum(count * _size(kind) for kind, count in flip_flops.items())
     total = sum(count * _size(kind) for kind, count in cells.items())
-    in_flip_flops = sum(count * _size(kind) for kind, count in cells.items() if "DFF" in kind)
+    return Gates(round(total), round(in_flip_flops), sum(flip_flops.values()))
+
+
+def chip_gates(config: ProcessorConfig | None = None) -> dict[str, Gates]:
+    """Return the gates of a chip of four processors with its control block, and of modules synthesised apart.
+
+    Counters of clocks are left out: the paper's chip has none.
+    """
+    config = config or ProcessorConfig()
     return {
-        "gates": round(total),
-        "paper": PAPER,
-        "flip_flops": flip_flops,
-        "flip_flop_gates": round(in_flip_flops),
-        "cells": cells,
+        "chip": gates_of(NeuralChip(config, counters=0), "neural_chip"),
+        "processor": gates_of(Core(config, counters=0), "core"),
+        "arithmetic pipeline": gates_of(Arithmetic(config), "arithmetic"),
+        "issue stage": gates_of(InstructionIssue(config), "issue"),
+        "address generator of WM": gates_of(AddressGenerator(config.wm_depth, past_start=1), "wm"),
+        "address generator of XM": gates_of(AddressGenerator(config.xm_depth, past_start=0, step=1), "xm"),
+        "decoder": gates_of(Decoder(), "decoder"),
+        "port": gates_of(Port(), "port"),
+        "control block": gates_of(ChipControl(4), "control"),
     }
