@@ -29,7 +29,7 @@ class Units:
     neural
         Of the neural unit (NEURAL); None: there is none.
     attributes
-        Of the attribute core (SAMPLE, COPY), with the engine's memory port; None: there is none.
+        Of the attribute core (SAMPLE, FETCH, COPY), with the engine's memory port; None: there is none.
     """
 
     neural: NeuralConfig | None = None

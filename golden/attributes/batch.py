@@ -1,6 +1,6 @@
 """Sampled networks on mini-batches: the exact results, and the images that make the hardware compute them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple
@@ -27,6 +27,8 @@ __all__ = ["BatchImage", "batch_results", "batches_of", "sampled_graph"]
 
 #: Most commands of a block of columns of a layer, its end on the neural chip among them.
 _BLOCK_COMMANDS = 7
+#: Places of samples.
+_TREES = 2
 
 
 def batches_of(roots: IntArray, size: int) -> Iterator[IntArray]:
@@ -84,24 +86,30 @@ def dense(problem: Problem) -> Int16Array:
     return np.asarray(rows.toarray() if sparse.issparse(rows) else rows, dtype=np.int16)
 
 
+class _Tree(NamedTuple):
+    """Place of a sample. ``seen``: what the host reads of it; the sample itself if that lies in memory."""
+
+    sample: Section
+    seen: Section
+
+
 @dataclass(frozen=True, eq=False)
 class _Sections:
     """Layout of the memory; roots and programs come first, since they are rewritten for every run.
 
-    ``seen``: what the host reads of a sample; the sample itself if that lies in memory. ``reports``: counts of each
-    FETCH. ``ones``: factors 1, which are ``given_ones`` or copied from there once.
+    ``trees``: places of samples, in turn: one is computed, one is made. ``reports``: counts of each FETCH. ``ones``:
+    factors 1, which are ``given_ones`` or copied from there once.
     """
 
     roots: Section
     programs: dict[int, Section]
-    seen: Section
+    trees: Sequence[_Tree]
     reports: Section
     offsets: Section
     edges: Section
     attributes: Section
     given_ones: Section
     ones: Section
-    tree: Section
     rows: Section
     combined: Section
     digits: Section | None
@@ -114,12 +122,11 @@ class _Sections:
         return [self.roots, *self.programs.values()][-1]
 
 
-class Places(NamedTuple):
-    """Location of the sample for the host: its `Batch`, its VIDs, and the counts of each FETCH."""
+class Place(NamedTuple):
+    """Location of a sample for the host: its `Batch`, and its VIDs."""
 
     batch: Region
     nodes: int
-    reports: Region
 
 
 class BatchImage:
@@ -148,8 +155,9 @@ class BatchImage:
     ----------
     data
         The whole memory, front empty.
-    at, results, attributes
-        Locations of the sample, of the roots' results, which are the first rows, and of all attributes.
+    reports, results, edges, attributes
+        Locations of the counts of each FETCH, of the roots' results, which are the first rows, and of the graph's edges
+        and all attributes.
     row_bytes
         Distance of attribute rows.
 
@@ -195,6 +203,7 @@ class BatchImage:
         blocks = blocks_of(layers, weight_room, traffic)
         self.streamed = streamed and len(blocks[0].rows) == 1
         fetches = len(blocks[0].columns) * (1 if limits is None else 2) if self.streamed else 1
+        # SAMPLE, two copies of what the host reads, and the layers.
         commands = fetches + 3 + sum((_BLOCK_COMMANDS + 2 * len(each.rows)) * len(each.columns) for each in blocks)
         p = Program(1 + commands, scratch_lines)
         roots, programs = p.reserve(RegionKind.ROOTS, 0, size * 4, size, 1, 4), {}
@@ -203,7 +212,7 @@ class BatchImage:
             programs[number] = p.reserve(RegionKind.PROGRAM, number, 4 * words, words, 1, 4)
         features = dense(problem)
         self.row_bytes = row_bytes(features.shape[1])
-        self.span = span = most * 4 // LINE_BYTES + 1
+        self.span = span = most * 4 // LINE_BYTES + 1  # lines of each array of a sample
         # Each layer needs one hop less. For community PEs, what it computes lies behind all that it is computed from.
         widths = [len(each.columns[0]) for each in blocks]
         reach = [plan.reach(size, len(layers) - n) for n in range(len(layers) + 1)]
@@ -217,21 +226,19 @@ class BatchImage:
         hidden = [p.reserve_rows(RegionKind.HIDDEN, inner, layer.f_out, n) for n, layer in enumerate(layers[:-1])]
         for section in hidden:
             p.on_chip(section)
-        tree = p.reserve(RegionKind.RECORDS, 0, (1 + 4 * span) * LINE_BYTES, 1, 1, LINE_BYTES)
-        kept = p.on_chip(tree)
+        trees = [self._tree(p) for _ in range(_TREES)]
         ones = p.reserve(RegionKind.SCALE_SOURCE, 1, given_ones.bytes, most, 1, 4)
         self._copies_ones = p.on_chip(ones)
         self._sections = at = _Sections(
             roots=roots,
             programs=programs,
-            seen=p.reserve(RegionKind.RECORDS, 1, (1 + span) * LINE_BYTES, 1, 1, LINE_BYTES) if kept else tree,
+            trees=trees,
             reports=p.reserve(RegionKind.RECORDS, 2, fetches * LINE_BYTES, fetches, 1, LINE_BYTES),
             offsets=p.words(RegionKind.OFFSETS, graph.offsets),
             edges=p.words(RegionKind.EDGES, graph.edges),
             attributes=p.rows(RegionKind.FEATURES, features),
             given_ones=given_ones,
             ones=ones if self._copies_ones else given_ones,
-            tree=tree,
             rows=p.reserve(RegionKind.FEATURES, 1, most * self.row_bytes, most, features.shape[1], self.row_bytes),
             combined=combined,
             digits=digits_of(p, blocks, most),
@@ -242,67 +249,114 @@ class BatchImage:
             results=[*hidden, p.reserve_rows(RegionKind.RESULTS, size, layers[-1].f_out, len(layers) - 1)],
         )
         regions = p.layout().regions
-        nodes = regions[at.seen].address + (1 if kept else 1 + 3 * span) * LINE_BYTES
-        self.at = Places(regions[at.seen], nodes, regions[at.reports])
-        self.results, self.attributes = regions[at.results[-1]], regions[at.attributes]
+        self._places = [
+            Place(seen := regions[tree.seen], seen.address + (1 + 3 * span * (tree.seen is tree.sample)) * LINE_BYTES)
+            for tree in trees
+        ]
+        self.reports, self.results = regions[at.reports], regions[at.results[-1]]
+        self.edges, self.attributes = regions[at.edges], regions[at.attributes]
         self.data = p.memory()
         self._memory = p.again()
 
-    def _run(self, roots: IntArray) -> Program:
-        """Return a run's program, without commands."""
-        p = self._memory.again()
-        p.fill(self._sections.roots, roots.astype("<u4").tobytes())
-        return p
+    def _tree(self, p: Program) -> _Tree:
+        """Return the place of a sample, in the scratchpad if there is room."""
+        span = self.span
+        sample = p.reserve(RegionKind.RECORDS, 0, (1 + 4 * span) * LINE_BYTES, 1, 1, LINE_BYTES)
+        if not p.on_chip(sample):
+            return _Tree(sample, sample)
+        return _Tree(sample, p.reserve(RegionKind.RECORDS, 1, (1 + span) * LINE_BYTES, 1, 1, LINE_BYTES))
 
-    def sample_front(self, roots: IntArray, number: int, first: bool = False) -> bytes:
-        """Return the front whose run samples batch `number`, the `first` of all or another one."""
-        at, plan, p = self._sections, self.plan, self._run(roots)
-        size = {**self._graph, "root_count": roots.size}
-        hops = {"hops": len(plan.fan_out), "fan_out": sum(count << (8 * n) for n, count in enumerate(plan.fan_out))}
-        how = {"later": 1, "span": self.span, "row_bytes": self.row_bytes}
-        p.command(Opcode.SAMPLE, 0, at, plan, batch=number, **size, **hops, **how)
-        if at.seen is not at.tree:
-            p.command(Opcode.COPY, 0, source=at.tree, target=at.seen, lines=1)
-            if self.shown:
-                p.command(Opcode.COPY, 0, source=self._arrays[3], target=Reference(at.seen, 1), lines=self.span)
+    def at(self, number: int) -> Place:
+        """Return where the host finds the sample of batch `number`, until that of ``number + 2`` is made."""
+        return self._places[number % _TREES]
+
+    def sample_front(self, number: int, roots: IntArray, first: bool = False) -> bytes:
+        """Return the front whose run samples batch `number`, the `first` of all or another one, and does no more."""
+        at, p = self._sections, self._memory.again()
         if first and self._copies_ones:
             p.command(Opcode.COPY, 0, source=at.given_ones, target=at.ones, lines=at.ones.lines)
+        self._sample(p, number, roots)
+        self._show(p, number)
         return p.front(self.problem, at.last_in_front)
 
-    @property
-    def _arrays(self) -> list[Reference]:
-        """Offsets, edges, factors and VIDs of the sample."""
-        return [Reference(self._sections.tree, 1 + n * self.span) for n in range(4)]
+    def _sample(self, p: Program, number: int, roots: IntArray) -> None:
+        """Have batch `number` sampled in the background."""
+        at, plan = self._sections, self.plan
+        p.fill(at.roots, roots.astype("<u4").tobytes())
+        size = {**self._graph, "root_count": roots.size}
+        hops = {"hops": len(plan.fan_out), "fan_out": sum(count << (8 * n) for n, count in enumerate(plan.fan_out))}
+        how = {"later": 1, "background": 1, "span": self.span, "row_bytes": self.row_bytes}
+        tree = at.trees[number % _TREES].sample
+        p.command(Opcode.SAMPLE, 0, at, plan, tree=tree, batch=number, **size, **hops, **how)
+
+    def _show(self, p: Program, number: int) -> None:
+        """Copy what the host reads of the sample of batch `number`, once that is complete, out of the scratchpad."""
+        sample, seen = self._sections.trees[number % _TREES]
+        if seen is not sample:
+            p.command(Opcode.COPY, 0, source=sample, target=seen, lines=1)
+            if self.shown:
+                p.command(Opcode.COPY, 0, source=self._arrays(number)[3], target=Reference(seen, 1), lines=self.span)
+
+    def _arrays(self, number: int) -> list[Reference]:
+        """Offsets, edges, factors and VIDs of the sample of batch `number`."""
+        sample = self._sections.trees[number % _TREES].sample
+        return [Reference(sample, 1 + n * self.span) for n in range(4)]
 
     @property
     def _graph(self) -> dict[str, int]:
         graph = self.problem.graph
         return {"vertices": graph.nodes, "edge_count": graph.edge_count, "tiles": 1}
 
-    def infer_front(self, roots: IntArray, batch: Mapping[str, int], first: bool = False) -> bytes:
-        """Return the front whose run computes the layers on the sample of a `Batch`, the `first` of all or another."""
-        at, layers, p = self._sections, self.problem.model.layers, self._run(roots)
+    def infer_front(
+        self, number: int, batch: Mapping[str, int], following: IntArray | None = None, first: bool = False
+    ) -> bytes:
+        """Return the front whose run computes the layers of a batch, and samples the next one beside them.
+
+        Parameters
+        ----------
+        number, batch
+            Of the batch that was sampled: its number and its `Batch`.
+        following
+            Roots of batch ``number + 1``; None: there is none.
+        first
+            No batch was computed before.
+        """
+        at, layers, p = self._sections, self.problem.model.layers, self._memory.again()
         hops = [batch[f"hop{n}"] for n in range(len(layers) + 1)]
+        arrays = self._arrays(number)
         attributes = Fetch(
-            **self._graph, offsets=at.offsets, edges=at.edges, slotted=self.slotted, nodes=self._arrays[3],
+            **self._graph, offsets=at.offsets, edges=at.edges, slotted=self.slotted, nodes=arrays[3],
             attributes=at.attributes, row_bytes=self.row_bytes, reports=at.reports, rows=at.rows, forget=first,
         )  # fmt: skip
+        if following is not None:
+            self._sample(p, number + 1, following)
         if not self.streamed:
             fetch(p, 0, attributes, sum(hops), streamed=False)
         features = at.rows
-        for number in range(len(layers)):
+        for level in range(len(layers)):
             # Each layer needs one hop less than the previous one.
-            sources = sum(hops[: len(hops) - number])
-            vertices = sources - hops[len(hops) - 1 - number]
-            plan = self._plan(p, number, features, sources, vertices, hops[0])
-            layer(p, plan if number or not self.streamed else replace(plan, fetch=attributes))
-            features = at.results[number]
+            sources = sum(hops[: len(hops) - level])
+            vertices = sources - hops[len(hops) - 1 - level]
+            plan = self._plan(p, level, arrays, features, sources, vertices, hops[0])
+            layer(p, plan if level or not self.streamed else replace(plan, fetch=attributes))
+            features = at.results[level]
+        if following is not None:
+            self._show(p, number + 1)
         return p.front(self.problem, at.last_in_front)
 
-    def _plan(self, p: Program, number: int, features: Section, sources: int, vertices: int, roots: int) -> LayerPlan:
+    def _plan(
+        self,
+        p: Program,
+        number: int,
+        arrays: Sequence[Reference],
+        features: Section,
+        sources: int,
+        vertices: int,
+        roots: int,
+    ) -> LayerPlan:
         """Return the layer that computes so many vertices from so many sources, all that were sampled but roots."""
         at, model = self._sections, self.problem.model
-        offsets, edges, means, _ = self._arrays
+        offsets, edges, means, _ = arrays
         ends, parts, first, search = list[End](), [sources], 0, None
         if self.limits is not None:
             # To the locator, vertices that are not its own are hubs, and edges into them somebody else's. So what is

@@ -70,7 +70,7 @@ class AttributeAccelerator(wiring.Component):
 
     def core(self) -> AttributeCore:
         """Return one of the cores, which are all alike."""
-        return AttributeCore(self.config)
+        return AttributeCore(self.config, background=False)
 
     @property
     def modules(self) -> dict[str, AttributeCore]:

@@ -1,26 +1,28 @@
 """Attribute cache, level 2: the IDs that it holds, and the one that leaves next (A6, A8)."""
 
+from itertools import pairwise
+
 from amaranth import Elaboratable, Module, Mux, Signal, unsigned
 from amaranth.hdl import Array, Cat, Cover
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
-from amaranth.utils import ceil_log2
+from amaranth.utils import ceil_log2, exact_log2
 
 from contracts.cache import LARGEST_LEAVES
 from hw.attributes.formats import AttributeConfig
 
 __all__ = ["AttributeCache", "VictimFinder"]
 
-#: Ways that are compared in a cycle.
-GROUP = 4
-#: Cycles from choosing a group until its winner counts.
-STAGES = 4
+#: Ways that are compared in a cycle, a power of two.
+GROUP = 8
+#: Cycles from choosing a group until its winner counts: one to choose, one a level of comparisons, one for the best.
+STAGES = exact_log2(GROUP) + 2
 
 
 class VictimFinder(wiring.Component):
     """Searches the keys of all ways for the way that is evicted next, again after every change.
 
-    A search takes a cycle for every four ways and four more.
+    A search takes a cycle for every `GROUP` ways and `STAGES` more.
 
     Parameters
     ----------
@@ -60,13 +62,15 @@ class VictimFinder(wiring.Component):
             wins = right.key > left.key if config.policy in LARGEST_LEAVES else right.key < left.key
             return right.valid & (~left.valid | wins)
 
-        # Groups chosen, halves, winner, best so far: a register after each.
-        at = Signal(range(groups + 1))
-        lanes = [Signal(candidate, name=f"lane_{n}") for n in range(GROUP)]
-        halves = [Signal(candidate, name=f"half_{n}") for n in range(GROUP // 2)]
-        winner, best = Signal(candidate), Signal(candidate)
+        # Group chosen, levels of comparisons down to its winner, best so far: a register after each.
+        at, best = Signal(range(groups + 1)), Signal(candidate)
+        levels = [
+            [Signal(candidate, name=f"of_{1 << level}_{n}") for n in range(GROUP >> level)]
+            for level in range(exact_log2(GROUP) + 1)
+        ]
+        (winner,) = levels[-1]
         under_way = Signal(STAGES)
-        for n, lane in enumerate(lanes):
+        for n, lane in enumerate(levels[0]):
             m.d.sync += lane.valid.eq(0)
             with m.Switch(at):
                 for group in range(groups):
@@ -74,10 +78,9 @@ class VictimFinder(wiring.Component):
                     if way < config.ways:
                         with m.Case(group):
                             m.d.sync += [lane.valid.eq(1), lane.key.eq(self.keys[way]), lane.way.eq(way)]
-        for n, half in enumerate(halves):
-            left, right = lanes[2 * n], lanes[2 * n + 1]
-            m.d.sync += half.eq(Mux(better(left, right), right, left))
-        m.d.sync += winner.eq(Mux(better(halves[0], halves[1]), halves[1], halves[0]))
+        for before, after in pairwise(levels):
+            for left, right, wins in zip(before[::2], before[1::2], after, strict=True):
+                m.d.sync += wins.eq(Mux(better(left, right), right, left))
         with m.If(better(best, winner)):
             m.d.sync += best.eq(winner)
         with m.If(at != groups):
@@ -85,8 +88,8 @@ class VictimFinder(wiring.Component):
         m.d.sync += under_way.eq((under_way << 1) | (at != groups))
         m.d.comb += [self.valid.eq((at == groups) & (under_way == 0)), self.way.eq(best.way)]
         with m.If(self.restart):
-            m.d.sync += [at.eq(0), under_way.eq(0), best.valid.eq(0), winner.valid.eq(0)]
-            m.d.sync += [part.valid.eq(0) for part in (*lanes, *halves)]
+            m.d.sync += [at.eq(0), under_way.eq(0), best.valid.eq(0)]
+            m.d.sync += [part.valid.eq(0) for level in levels for part in level]
         return m
 
 

@@ -1,14 +1,15 @@
 """Batch writer: the graph of a mini-batch into memory, four arrays behind a header (A1, A2)."""
 
-from amaranth import Cat, Elaboratable, Module, Mux, Signal, unsigned
+from amaranth import Cat, Elaboratable, Module, Signal, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import exact_log2
 
-from contracts import BATCH, COMMANDS, LINE_BYTES, Opcode
+from contracts import COMMANDS, LINE_BYTES, Opcode
 from contracts.sampling import HOPS_MAX
 from hw.attributes.batch_positions import ARRAYS, BatchPositions
 from hw.attributes.formats import AttributeConfig, AttributeCoreConfig
+from hw.attributes.header_writer import HeaderWriter
 from hw.attributes.request_counts import RequestTotals
 from hw.attributes.sampling_formats import Sample
 from hw.attributes.target_address import Placed
@@ -20,10 +21,7 @@ __all__ = ["BatchSettings", "BatchWriter"]
 
 
 class BatchSettings(data.StructLayout):
-    """``tree``: line address of the header. ``span``: lines of each array.
-
-    ``fetch``: nothing is sampled, and the header is all that is written; it has ``count`` positions of no hop.
-    """
+    """``tree``: line address of the header. ``span``: lines of each array."""
 
     def __init__(self, config: AttributeConfig) -> None:
         span = struct(COMMANDS[Opcode.SAMPLE])["span"].shape
@@ -31,14 +29,12 @@ class BatchSettings(data.StructLayout):
             {
                 "tree": unsigned(line_address_width(config.address_width)),
                 "span": span,
-                "fetch": 1,
-                "count": range((1 << config.tag_bits) + 1),
             }
         )
 
 
 class BatchWriter(wiring.Component):
-    """Takes the samples of a batch, requests their attributes, and writes offsets, edges, factors and VIDs.
+    """Takes the samples of a batch, has their attributes requested, and writes offsets, edges, factors and VIDs.
 
     The header is written last, when every attribute of the batch is on its way to memory.
 
@@ -53,14 +49,12 @@ class BatchWriter(wiring.Component):
     start : In(1)
         Begin a batch; the last one is done.
     sample : Out(1)
-        The sampler begins.
-    counts : Out(1)
-        Requests of this batch begin.
+        The sampler begins, and so do the requests of this batch.
     sampling : In(1)
         The sampler has or will have samples; from the cycle after `sample`.
     samples : stream of `Sample`
     placed : stream of `Placed`
-        A request for the attribute of every position.
+        Every position with its slot, as a request for its attribute.
     positions : Out
         Number of positions so far.
     totals : In
@@ -85,7 +79,6 @@ class BatchWriter(wiring.Component):
                 "settings": In(BatchSettings(attribute)),
                 "start": In(1),
                 "sample": Out(1),
-                "counts": Out(1),
                 "sampling": In(1),
                 "samples": In(stream.Signature(Sample)),
                 "placed": Out(stream.Signature(Placed(attribute))),
@@ -118,33 +111,28 @@ class BatchWriter(wiring.Component):
             ]
             done.append(writer.done)
 
-        header = data.View(struct(BATCH), Signal(8 * LINE_BYTES, name="header"))
-        number = Signal(range(line_beats), reset_less=True)  # beat of the header
-        write = self.writes[len(ARRAYS)]
+        m.submodules.header = header = HeaderWriter(*self._port)
+        connect(m, header.o, flipped(self.writes[len(ARRAYS)]))
         m.d.comb += [
             self.positions.eq(positions.positions),
             positions.start.eq(self.sample),
-            header.positions.eq(Mux(settings.fetch, settings.count, positions.positions)),
-            *(header[f"hop{n}"].eq(Mux(settings.fetch, 0, positions.kinds[n])) for n in range(HOPS_MAX + 1)),
-            header.negatives.eq(Mux(settings.fetch, 0, positions.kinds[HOPS_MAX + 1])),
-            *(header[name].eq(self.totals[name]) for name, _ in self.totals.shape()),
-            write.payload.address.eq((settings.tree << exact_log2(line_beats)) + number),
-            write.payload.data.eq(header.as_value().word_select(number, data_width)),
-            write.payload.strobe.eq(~0),
+            header.line.eq(settings.tree),
+            header.header.positions.eq(positions.positions),
+            *(header.header[f"hop{n}"].eq(positions.kinds[n]) for n in range(HOPS_MAX + 1)),
+            header.header.negatives.eq(positions.kinds[HOPS_MAX + 1]),
+            *(header.header[name].eq(self.totals[name]) for name, _ in self.totals.shape()),
+            self.done.eq(header.done),
         ]
         with m.FSM():
             with m.State("IDLE"):
-                m.d.sync += [ends.eq(0), number.eq(0)]
-                with m.If(self.start & settings.fetch):
-                    m.d.comb += self.counts.eq(1)
-                    m.next = "FETCH"
-                with m.Elif(self.start):
+                m.d.sync += ends.eq(0)
+                with m.If(self.start):
                     m.next = "BEGIN"
             with m.State("BEGIN"):
                 m.d.comb += begins.eq(1)
                 m.next = "BEGUN"
             with m.State("BEGUN"):
-                m.d.comb += [self.sample.eq(1), self.counts.eq(1)]
+                m.d.comb += self.sample.eq(1)
                 m.next = "SAMPLE"
             with m.State("SAMPLE"):
                 with m.If(~self.sampling):
@@ -153,14 +141,8 @@ class BatchWriter(wiring.Component):
             with m.State("ROWS"):
                 with m.If(self.settled & Cat(done).all()):
                     m.next = "HEADER"
-            with m.State("FETCH"):
-                with m.If(self.settled):
-                    m.next = "HEADER"
             with m.State("HEADER"):
-                m.d.comb += write.valid.eq(1)
-                with m.If(write.ready):
-                    m.d.sync += number.eq(number + 1)
-                    with m.If(number == line_beats - 1):
-                        m.d.comb += self.done.eq(1)
-                        m.next = "IDLE"
+                m.d.comb += header.write.eq(1)
+                with m.If(header.done):
+                    m.next = "IDLE"
         return m

@@ -7,16 +7,18 @@ from typing import Any
 
 from hw.attributes.accelerator import AttributeAccelerator
 from hw.attributes.arriving_rows import ArrivingRows
+from hw.attributes.attribute_access import AttributeAccess
 from hw.attributes.attribute_cache import AttributeCache
 from hw.attributes.attribute_processor import AttributeProcessor
 from hw.attributes.batch_check import BatchCheck
 from hw.attributes.batch_positions import BatchPositions
+from hw.attributes.batch_sampler import BatchSampler
 from hw.attributes.batch_writer import BatchWriter
-from hw.attributes.command_walk import CommandWalk
 from hw.attributes.core import AttributeCore
 from hw.attributes.decision import Decision
 from hw.attributes.degree_finder import DegreeFinder
 from hw.attributes.directory import Directory
+from hw.attributes.fetch_walk import FetchWalk
 from hw.attributes.fill_unit import FillUnit
 from hw.attributes.formats import AttributeConfig, AttributeCoreConfig
 from hw.attributes.id_table import IDTable
@@ -31,6 +33,7 @@ from hw.attributes.row_unit import RowUnit
 from hw.attributes.row_walk import RowWalk
 from hw.attributes.row_window import RowWindow
 from hw.attributes.row_writer import RowWriter
+from hw.attributes.sample_walk import SampleWalk
 from hw.attributes.slot_keys import SlotKeys
 from hw.attributes.slot_search import SlotSearch
 from hw.attributes.table_changer import TableChanger
@@ -81,11 +84,14 @@ PARTS: dict[str, Callable[[AttributeConfig], Any]] = {
 }
 #: Blocks that take an `AttributeCoreConfig`.
 CORE_PARTS: dict[str, Callable[[AttributeCoreConfig], Any]] = {
+    "attribute_access": AttributeAccess,
     "batch_check": BatchCheck,
     "batch_positions": BatchPositions,
+    "batch_sampler": BatchSampler,
     "batch_writer": BatchWriter,
-    "command_walk": CommandWalk,
     "core": AttributeCore,
+    "fetch_walk": FetchWalk,
+    "sample_walk": SampleWalk,
 }
 
 

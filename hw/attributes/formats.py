@@ -8,9 +8,9 @@ from amaranth.lib import data, enum
 from contracts import VID_BITS, Flow, Policy
 from contracts.cache import KEY_BITS
 from contracts.parameters import Parameters, part, size
-from hw.memory.formats import WORD_BYTES
+from hw.memory.formats import WORD_BYTES, line_address_width
 
-__all__ = ["AttributeConfig", "AttributeCoreConfig", "AttributeSettings", "MoveKind"]
+__all__ = ["AccessSettings", "AttributeConfig", "AttributeCoreConfig", "AttributeSettings", "MoveKind"]
 
 #: Bits of a flow.
 FLOW_BITS = max(Flow).bit_length()
@@ -207,5 +207,22 @@ class AttributeSettings(data.StructLayout):
                 "edges": word,
                 "edge_count": unsigned(COUNT_BITS),
                 "tiles": unsigned(8),
+            }
+        )
+
+
+class AccessSettings(data.StructLayout):
+    """Settings of a command that has attributes fetched.
+
+    ``attribute``: an `AttributeSettings`. ``rows``: line address of the row of position 0. ``slotted``: target
+    addresses follow positions, not a hash.
+    """
+
+    def __init__(self, config: AttributeConfig) -> None:
+        super().__init__(
+            {
+                "attribute": AttributeSettings(config),
+                "rows": unsigned(line_address_width(config.address_width)),
+                "slotted": 1,
             }
         )

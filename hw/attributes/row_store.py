@@ -30,8 +30,8 @@ class RowStore(wiring.Component):
 
     A swap reads beat k of one row and beat k±1 of the other in every cycle, from different banks, and writes them
     crosswise two cycles later: it takes as many cycles as a row has beats, rounded up to an even number, and three
-    more. Moves are carried out one at a time, in order; rows from memory are written in cycles in which a bank's write
-    port is free.
+    more. A row that is read takes as many as it has beats. Moves are carried out one at a time, in order; rows from
+    memory are written in cycles in which a bank's write port is free.
 
     Parameters
     ----------
@@ -84,9 +84,9 @@ class RowStore(wiring.Component):
         m.d.sync += [behind.eq(step), further.eq(behind)]
         m.d.comb += [
             walk.beats.eq(self.beats),
-            walk.draining.eq(behind.valid | further.valid),
+            walk.draining.eq((behind.valid & ~behind.read) | (further.valid & ~further.read)),
             self.active.eq(walk.active),
-            self.busy.eq(walk.walking | walk.draining),
+            self.busy.eq(walk.walking | behind.valid | further.valid),
         ]
         fill = self.fill.payload
         fill_address = Signal(range(bank_depth(config)))
@@ -120,7 +120,7 @@ class RowStore(wiring.Component):
             walk.room.eq(under_way != READ_QUEUE),
             queue.i.valid.eq(further.valid & further.read),
             queue.i.payload.data.eq(Mux(further.odd, held[1], held[0])),
-            queue.i.payload.tag.eq(walk.active.tag),
+            queue.i.payload.tag.eq(further.tag),
             queue.i.payload.last.eq(further.last),
         ]
         m.d.sync += [

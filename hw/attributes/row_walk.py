@@ -1,6 +1,6 @@
 """Row walk: steps through the beats of one or two rows for a move (A7)."""
 
-from amaranth import Elaboratable, Module, Mux, Signal
+from amaranth import Elaboratable, Module, Mux, Signal, unsigned
 from amaranth.hdl import Cover
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
@@ -24,18 +24,19 @@ class RowStep(data.StructLayout):
     """A step of a move, if ``valid``: a beat of the first row, and the beat beside it of the second.
 
     ``odd``: the beat of the first row is in the odd bank, that of the second in the even one. ``first``, ``second``:
-    their addresses. ``swap``, ``copy``, ``read``: kind of the move. ``last``: its last step.
+    their addresses. ``swap``, ``copy``, ``read``: kind of the move; ``tag``: its tag. ``last``: its last step.
     """
 
     def __init__(self, config: AttributeConfig) -> None:
         address = range(bank_depth(config))
-        super().__init__(
-            {"valid": 1, "odd": 1, "swap": 1, "copy": 1, "read": 1, "last": 1, "first": address, "second": address}
-        )
+        kinds = {"swap": 1, "copy": 1, "read": 1, "tag": unsigned(config.tag_bits)}
+        super().__init__({"valid": 1, "odd": 1, **kinds, "last": 1, "first": address, "second": address})
 
 
 class RowWalk(wiring.Component):
     """Makes a step in every cycle: as many as a row has beats, for a swap rounded up to an even number.
+
+    The next move is taken with the last step of a read, else when all writes of the last move are done.
 
     Parameters
     ----------
@@ -47,7 +48,7 @@ class RowWalk(wiring.Component):
         Beats of a row; constant while a move is under way.
     i : stream of ``config.move``
     draining : In(1)
-        Steps of the last move are still under way, so no move is taken.
+        Steps of the last move are still to be written, so no move is taken.
     room : In(1)
         The next beat that is read can be kept.
     active : Out
@@ -85,10 +86,11 @@ class RowWalk(wiring.Component):
             step.read.eq(active.kind == MoveKind.READ),
             step.valid.eq(self.walking & (~step.read | self.room)),
             step.last.eq(number + 1 == Mux(step.swap, even, self.beats)),
+            step.tag.eq(active.tag),
             step.odd.eq(number[0]),
             step.first.eq(first + number[1:]),
             step.second.eq(second + number[1:]),
-            self.i.ready.eq(~self.walking & ~self.draining),
+            self.i.ready.eq(Mux(self.walking, step.valid & step.read & step.last, ~self.draining)),
         ]
         with m.If(step.valid):
             m.d.sync += number.eq(number + 1)

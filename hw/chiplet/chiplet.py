@@ -135,14 +135,16 @@ class Chiplet(wiring.Component):
     def _complete(self, m: Module, reader: CommandReader) -> None:
         """Say how a run ended when no unit carries out a command of it any more."""
         background = Signal()
+        m.d.comb += self.done.payload.eq(reader.o.payload)
         for unit in self.units.values():
             if hasattr(unit, "background"):
                 m.d.comb += unit.ending.eq(reader.o.valid)
                 with m.If(unit.background):
                     m.d.comb += background.eq(1)
+                with m.If((reader.o.payload.error == Error.NONE) & (unit.late.error != Error.NONE)):
+                    m.d.comb += self.done.payload.eq(unit.late)
         m.d.comb += [
             self.done.valid.eq(reader.o.valid & ~background),
-            self.done.payload.eq(reader.o.payload),
             reader.o.ready.eq(self.done.ready & ~background),
         ]
 

@@ -10,7 +10,7 @@ from hw.graph.formats import ErrorReport
 from hw.memory.formats import line_address_width
 from hw.memory.unit_port import MemoryUnit, memory_members
 
-__all__ = ["Engine", "Unit", "engine_members", "unit_members"]
+__all__ = ["Engine", "Unit", "command_members", "engine_members", "unit_members"]
 
 
 class Unit(MemoryUnit, Protocol):
@@ -31,8 +31,9 @@ class Unit(MemoryUnit, Protocol):
         ``exchanging``, see `Engine`.
 
         A unit that goes on with a command that it has answered has ``background``, which says so, and ``ending``: the
-        run has no more commands, and ends when there is nothing in the background. It may have ``window``, see
-        `hw.memory.unit_port.attach_unit`.
+        run has no more commands, and ends when there is nothing in the background. ``late`` is the `COMPLETION` of a
+        command that has failed after its answer: the run ends with it, unless a command fails before. It may have
+        ``window``, see `hw.memory.unit_port.attach_unit`.
     """
 
     OPCODES: tuple[Opcode, ...]
@@ -70,6 +71,15 @@ class Engine(Unit, Protocol):
     exchanging: Any
 
 
+def command_members(address_width: int) -> dict[str, wiring.Member]:
+    """Return the ports of a `Unit` for commands; `address_width` in bits."""
+    return {
+        "command": In(stream.Signature(8 * COMMAND_BYTES)),
+        "executed": Out(stream.Signature(ErrorReport)),
+        "base": In(line_address_width(address_width)),
+    }
+
+
 def unit_members(port: tuple[int, int], clients: int) -> dict[str, wiring.Member]:
     """Return the ports of a `Unit`.
 
@@ -80,12 +90,7 @@ def unit_members(port: tuple[int, int], clients: int) -> dict[str, wiring.Member
     clients
         Number of read clients.
     """
-    return {
-        "command": In(stream.Signature(8 * COMMAND_BYTES)),
-        "executed": Out(stream.Signature(ErrorReport)),
-        "base": In(line_address_width(port[0])),
-        **memory_members(port, clients),
-    }
+    return {**command_members(port[0]), **memory_members(port, clients)}
 
 
 def engine_members(config: Any, clients: int) -> dict[str, wiring.Member]:

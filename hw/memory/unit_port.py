@@ -17,7 +17,15 @@ from hw.memory.scratch_gate import ScratchGate
 from hw.memory.scratchpad import Scratchpad
 from hw.memory.write_port import WritePort
 
-__all__ = ["UNIT_ID_WIDTH", "UNIT_OUTSTANDING", "MemoryUnit", "ScratchPort", "attach_unit", "memory_members"]
+__all__ = [
+    "UNIT_ID_WIDTH",
+    "UNIT_OUTSTANDING",
+    "MemoryUnit",
+    "ScratchPort",
+    "attach_unit",
+    "client_members",
+    "memory_members",
+]
 
 #: Usual bits of the IDs of a unit's port: enough for the most read clients.
 UNIT_ID_WIDTH = 4
@@ -58,8 +66,8 @@ class MemoryUnit(Protocol):
     errors: Any
 
 
-def memory_members(port: tuple[int, int], clients: int) -> dict[str, wiring.Member]:
-    """Return the ports of a `MemoryUnit`.
+def client_members(port: tuple[int, int], clients: int) -> dict[str, wiring.Member]:
+    """Return the ports of a `MemoryUnit` but for ``write``: those of a part of one.
 
     Parameters
     ----------
@@ -69,12 +77,16 @@ def memory_members(port: tuple[int, int], clients: int) -> dict[str, wiring.Memb
         Number of read clients.
     """
     return {
-        "write": Out(stream.Signature(WriteRequest(*port))),
         "writing": In(1),
         "errors": In(stream.Signature(ErrorReport, always_ready=True)).array(2),
         "requests": Out(stream.Signature(ReadRequest(*port))).array(clients),
         "beats": In(stream.Signature(ReadBeat(port[1]), always_ready=True)).array(clients),
     }
+
+
+def memory_members(port: tuple[int, int], clients: int) -> dict[str, wiring.Member]:
+    """Return the ports of a `MemoryUnit`; parameters as for `client_members`."""
+    return {"write": Out(stream.Signature(WriteRequest(*port))), **client_members(port, clients)}
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,15 @@ _SAMPLER_PARTS = {
     "candidates:Candidates": {"most": 16, "id_bits": 20},
 }
 #: Parts of a core.
-_CORE_PARTS = ("command_walk", "batch_check", "batch_positions", "batch_writer")
+_CORE_PARTS = (
+    "batch_sampler",
+    "attribute_access",
+    "sample_walk",
+    "fetch_walk",
+    "batch_check",
+    "batch_positions",
+    "batch_writer",
+)
 
 #: In the order of the tables.
 BLOCKS: tuple[Block, ...] = (
@@ -85,6 +93,7 @@ BLOCKS: tuple[Block, ...] = (
     *(_core_part(name, synth=False) for name in _CORE_PARTS),
     _part("request_counts", synth=False),
     Block(name="attributes.sample_sequencer", factory="hw.attributes.sample_sequencer:SampleSequencer", synth=False),
+    Block(name="attributes.header_writer", factory="hw.attributes.header_writer:HeaderWriter", synth=False),
     Block(name="attributes.copier", factory="hw.attributes.copier:Copier", synth=False),
     _part("node_reader"),
     Block(

@@ -140,7 +140,7 @@ class Batches:
         if ran:
             parts = np.zeros((len(self.shares), 2), dtype=np.int64)
             for out in ran:
-                parts[out.chiplet, : len(out.runs)] += [run.cycles for run in out.runs]
+                parts[out.chiplet] += [run.cycles if run else 0 for run in (out.alone, out.layers)]
             last = parts[parts.sum(axis=1).argmax()]
             cycles = schema.BatchCycles(total=int(last.sum()), sample=int(last[0]), layers=int(last[1]))
         return schema.Batch(
@@ -270,7 +270,7 @@ def batch_rows(batch: schema.Batch | None, cache: schema.AttributeCache | None) 
     if spent := batch.cycles:
         moved = batch.external_bytes
         rows += [
-            ("  their cycles", f"{spent.total:,}: sampling {spent.sample:,}, attributes and layers {spent.layers:,}"),
+            ("  their cycles", f"{spent.total:,}: first sample {spent.sample:,}, then layers {spent.layers:,}"),
             ("  their external bytes", f"{moved.read:,} read, {moved.written:,} written"),
         ]
     if cache:

@@ -171,8 +171,10 @@ class BatchCycles:
     """Cycles of mini-batches on the chiplet that ends last."""
 
     total: Annotated[int, "All."]
-    sample: Annotated[int, "Cycles of sampling."]
-    layers: Annotated[int, "Cycles of the layers and of the attributes for them."]
+    sample: Annotated[int, "Cycles of runs that only sample: that of the first batch."]
+    layers: Annotated[
+        int, "Cycles of the layers, of the attributes for them, and of sampling the next batch meanwhile."
+    ]
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Mini-batches as a job of a simulated machine: between sampling and layers the host makes commands of the sample."""
+"""Mini-batches as a job of a simulated machine: the run of a batch samples the next one, whose commands follow."""
 
 from __future__ import annotations
 
@@ -37,19 +37,27 @@ class Ran:
         int64 [positions], VIDs that were sampled.
     results
         int16 [roots, f_out].
-    runs
-        Of sampling, and of the layers; the second is missing if the first failed.
+    alone
+        Run that sampled this batch and did no more; None: it was sampled beside the layers of the one before.
+    layers
+        Run of its layers, and of sampling the next batch; None: it could not be sampled.
     """
 
     chiplet: int
     batch: dict[str, int]
     nodes: IntArray
     results: Int16Array
-    runs: list[Run]
+    alone: Run | None
+    layers: Run | None
+
+    @property
+    def runs(self) -> list[Run]:
+        """Runs of this batch, in order."""
+        return [run for run in (self.alone, self.layers) if run]
 
     @property
     def memory(self) -> dict[str, int]:
-        """Counts of the memory over both runs."""
+        """Counts of the memory over the runs."""
         return {name: sum(run.memory[name] for run in self.runs) for name in self.runs[0].memory}
 
 
@@ -94,20 +102,27 @@ class BatchJob:
         return [out for one in at_work for out in await one]
 
     async def _works_through(self, host: Host, batches: Sequence[IntArray], first: int) -> list[Ran]:
-        """Sample, read what was sampled, compute, read the results, batch by batch."""
-        image, at, memory, ran = self.image, self.image.at, host.memory, []
+        """Compute batch by batch, each run with the sample of the next one; one that has none yet is sampled alone."""
+        image, memory, ran = self.image, host.memory, list[Ran]()
         await memory.load(image.data)
-        for number, roots in enumerate(batches):
-            await memory.load(image.sample_front(roots, first + number, first=number == 0))
-            runs = [await host.run(limit=self.settings.limit)]
+        sampled = computed = False
+        for number, roots in enumerate(batches, start=first):
+            alone = layers = None
+            if not sampled:
+                await memory.load(image.sample_front(number, roots, first=number == first))
+                alone = await host.run(limit=self.settings.limit)
+                sampled = alone.completion["error"] == Error.NONE
+            at = image.at(number)
             batch = BATCH.from_bytes(await memory.dump(at.batch.address, LINE_BYTES))
             nodes = await memory.dump(at.nodes, 4 * max(1, batch["positions"]) if image.shown else 4)
             counts = Counter[str]()
-            if runs[0].completion["error"] == Error.NONE:
-                await memory.load(image.infer_front(roots, batch, first=number == 0))
-                runs.append(await host.run(limit=self.settings.limit))
-                reports = await memory.dump(at.reports.address, at.reports.bytes)
-                for line in range(at.reports.rows):
+            if sampled:
+                following = batches[number + 1 - first] if number + 1 - first < len(batches) else None
+                await memory.load(image.infer_front(number, batch, following, first=not computed))
+                layers = await host.run(limit=self.settings.limit)
+                computed, sampled = True, layers.completion["error"] == Error.NONE
+                reports = await memory.dump(image.reports.address, image.reports.bytes)
+                for line in range(image.reports.rows):
                     counts.update(BATCH.from_bytes(reports[line * LINE_BYTES : (line + 1) * LINE_BYTES]))
             region = image.results
             data = await memory.dump(region.address, roots.size * region.row_bytes)
@@ -118,7 +133,8 @@ class BatchJob:
                     batch={name: value or counts[name] for name, value in batch.items()},
                     nodes=np.frombuffer(nodes, "<u4").astype(np.int64),
                     results=rows[:, : region.row_elements].astype(np.int16),
-                    runs=runs,
+                    alone=alone,
+                    layers=layers,
                 )
             )
         return ran

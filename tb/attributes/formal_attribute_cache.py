@@ -121,11 +121,11 @@ def _cache() -> CacheSpec:
 
 
 def _smallest() -> FinderSpec:
-    return FinderSpec(6, Policy.LFU)
+    return FinderSpec(10, Policy.LFU)
 
 
 def _largest() -> FinderSpec:
-    return FinderSpec(5, Policy.MRU)
+    return FinderSpec(9, Policy.MRU)
 
 
 PROOFS = [

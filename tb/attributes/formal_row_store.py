@@ -3,7 +3,7 @@
 from typing import Any
 
 from amaranth.asserts import AnyConst, AnySeq
-from amaranth.hdl import Assert, Assume, Cover, Elaboratable, Module, Signal
+from amaranth.hdl import Assert, Assume, Cover, Elaboratable, Module, Mux, Signal
 
 from hw.attributes.formats import AttributeConfig, MoveKind
 from hw.attributes.row_store import RowStore
@@ -80,16 +80,23 @@ class RowStoreSpec(Elaboratable):
                 m.d.sync += [there.eq(1), row.eq(fill.row)]
             with m.Elif(fill.row == row):
                 m.d.sync += there.eq(0)
-        # Rows being read: the next beat of the one under way; what was marked when its read began.
-        reading, number, last_swapped = Signal(), Signal(range(config.row_beats)), Signal()
-        with m.If(moves & (move.kind == MoveKind.READ)):
-            # Only one row is followed at a time; reads overlap in the queue, so the next waits here.
-            m.d.comb += Assume(~reading & ~dut.rows.valid)
-            m.d.sync += [reading.eq(there & (move.first == row)), number.eq(0)]
+        # Rows being read, oldest first: whether each was the marked one as its read began; next beat of the oldest.
+        marked, reads, number, last_swapped = Signal(8), Signal(range(9)), Signal(range(config.row_beats)), Signal()
+        begins, ends, reading = Signal(), Signal(), Signal()
+        m.d.comb += [
+            begins.eq(moves & (move.kind == MoveKind.READ)),
+            ends.eq(dut.rows.valid & dut.rows.ready & dut.rows.payload.last),
+            Assume(~begins | (reads < 8)),
+            reading.eq(marked[0]),
+        ]
+        m.d.sync += [
+            reads.eq(reads + begins - ends),
+            marked.eq((marked >> ends) | ((begins & there & (move.first == row)) << (reads - ends)[:3])),
+        ]
+        with m.If(dut.rows.valid):
+            m.d.comb += Assert(reads != 0)
         with m.If(dut.rows.valid & dut.rows.ready):
-            m.d.sync += number.eq(number + 1)
-            with m.If(dut.rows.payload.last):
-                m.d.sync += [number.eq(0), reading.eq(0)]
+            m.d.sync += number.eq(Mux(dut.rows.payload.last, 0, number + 1))
         # Nothing is stuck: where rows are taken as they come, a move waits no longer than the one before it takes.
         waited = Signal(range(32))
         m.d.sync += waited.eq(0)
@@ -105,6 +112,7 @@ class RowStoreSpec(Elaboratable):
         m.d.comb += [
             Cover(dut.rows.valid & reading & (number == beat) & last_swapped),
             Cover(dut.rows.valid & ~dut.rows.ready & dut.fill.valid & dut.fill.ready),
+            Cover(begins & dut.busy & reading),
         ]
         return m
 

@@ -1,69 +1,64 @@
-"""Command walk: carries SAMPLE and COPY commands from their operands to their answer (A9)."""
+"""Sample walk: carries SAMPLE and COPY commands from their operands to their answer (A9)."""
 
 from typing import Any
 
-from amaranth import Elaboratable, Module, Mux, unsigned
+from amaranth import Elaboratable, Module, Signal
 from amaranth.hdl import Assert
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import exact_log2
 
-from contracts import COMMAND_BYTES, LINE_BYTES, ROW_BYTES, Error, Opcode
+from contracts import COMMAND_BYTES, COMMANDS, COMPLETION, LINE_BYTES, Error, Opcode
 from contracts.sampling import HOPS_MAX
+from hw.attributes.access_operands import access_operands, graph_checks, graph_operands
 from hw.attributes.batch_check import BatchCheck
 from hw.attributes.batch_writer import BatchSettings
 from hw.attributes.copier import CopyRequest
-from hw.attributes.formats import AttributeCoreConfig, AttributeSettings
-from hw.attributes.node_reader import NodeRange
+from hw.attributes.formats import AccessSettings, AttributeCoreConfig
 from hw.attributes.sampling_formats import SampleSettings
 from hw.command.checks import Check, refuse
 from hw.command.front_end import CommandFrontEnd
+from hw.contracts import struct
 from hw.graph.formats import ErrorReport
 from hw.memory.formats import WORD_BYTES, line_address_width
 
-__all__ = ["CommandWalk", "CoreSettings"]
+__all__ = ["SampleOperands", "SampleWalk"]
 
 
-class CoreSettings(data.StructLayout):
-    """Operands of a SAMPLE or FETCH, relocated: settings of the parts, and some more.
-
-    ``rows``: line address of the row of position 0. ``slotted``: target addresses follow positions, not a hash.
-    ``later``: a SAMPLE fetches nothing. ``streamed``: rows go to the window. ``nodes``: of a FETCH.
-    """
+class SampleOperands(data.StructLayout):
+    """Operands of a SAMPLE, relocated: settings of the parts; ``later``: nothing is fetched."""
 
     def __init__(self, config: AttributeCoreConfig) -> None:
         attribute = config.attribute
         super().__init__(
             {
                 "sample": SampleSettings(attribute.address_width, attribute.id_bits),
-                "attribute": AttributeSettings(attribute),
+                "access": AccessSettings(attribute),
                 "batch": BatchSettings(attribute),
-                "rows": unsigned(line_address_width(attribute.address_width)),
-                "slotted": 1,
                 "later": 1,
-                "streamed": 1,
-                "nodes": NodeRange(attribute),
             }
         )
 
 
-class CommandWalk(wiring.Component):
+class SampleWalk(wiring.Component):
     """Has a command checked and carried out, and waits until its writes are in memory.
 
-    A FETCH whose rows go to the window is answered when this is open, and goes on.
+    A SAMPLE in the background is answered when it has been checked, and goes on; the next command waits for it.
 
     Parameters
     ----------
     config : AttributeCoreConfig
+    background
+        Whether there is somebody who waits for a SAMPLE in the background and asks for its error.
 
     Attributes
     ----------
     command, executed, base, errors
         As of `CommandFrontEnd`. Sources of errors: structure processor, negative sampler, reads, writes.
     settings : Out
-        `CoreSettings`, constant from the cycle before `flush` to the answer.
+        `SampleOperands`, constant from the cycle before `batch` until `busy` is 0.
     idle : In(1)
-        The attribute processor has no request.
+        Nothing is fetched, so that a SAMPLE may fetch.
     flush : Out(1)
         The attribute processor forgets all attributes.
     batch : Out(1)
@@ -78,20 +73,25 @@ class CommandWalk(wiring.Component):
         Beats are on their way to memory, or have no answer yet.
     busy : Out(1)
         A command is carried out, answered or not.
+    late : Out
+        `COMPLETION` of the first SAMPLE in the background that has failed since `forget`; its error is ``NONE`` if
+        there is none.
+    forget : In(1)
+        Forget it.
     """
 
     #: Sources of errors.
     SOURCES = 4
 
-    def __init__(self, config: AttributeCoreConfig) -> None:
-        self.config = config
+    def __init__(self, config: AttributeCoreConfig, *, background: bool = True) -> None:
+        self.config, self._background = config, background
         attribute = config.attribute
         super().__init__(
             {
                 "command": In(stream.Signature(8 * COMMAND_BYTES)),
                 "executed": Out(stream.Signature(ErrorReport)),
                 "base": In(line_address_width(attribute.address_width)),
-                "settings": Out(CoreSettings(config)),
+                "settings": Out(SampleOperands(config)),
                 "idle": In(1),
                 "flush": Out(1),
                 "batch": Out(1),
@@ -101,6 +101,8 @@ class CommandWalk(wiring.Component):
                 "errors": In(stream.Signature(ErrorReport, always_ready=True)).array(self.SOURCES),
                 "writing": In(1),
                 "busy": Out(1),
+                "late": Out(struct(COMPLETION)),
+                "forget": In(1),
             }
         )
 
@@ -108,9 +110,7 @@ class CommandWalk(wiring.Component):
         """Walk: count, flush, sample or copy, wait for writes."""
         m = Module()
         m.submodules.front = front = CommandFrontEnd(
-            dict.fromkeys((Opcode.SAMPLE, Opcode.COPY, Opcode.FETCH), 2),
-            self.config.attribute.address_width,
-            self.SOURCES,
+            dict.fromkeys((Opcode.SAMPLE, Opcode.COPY), 2), self.config.attribute.address_width, self.SOURCES
         )
         m.submodules.check = check = BatchCheck(self.config)
         sample, copy = front.view(Opcode.SAMPLE), front.view(Opcode.COPY)
@@ -118,10 +118,8 @@ class CommandWalk(wiring.Component):
         connect(m, front.executed, flipped(self.executed))
         for source, end in zip(self.errors, front.errors, strict=True):
             connect(m, flipped(source), end)
-        fetch = front.view(Opcode.FETCH)
-        checks = {Opcode.SAMPLE: self._sample_checks(sample), Opcode.COPY: [self._copy_check(copy)]}
-        refuse(m, front, {**checks, Opcode.FETCH: self._fetch_checks(fetch)})
-        samples, fetches = front.opcode == Opcode.SAMPLE, front.opcode == Opcode.FETCH
+        refuse(m, front, {Opcode.SAMPLE: self._sample_checks(sample), Opcode.COPY: [self._copy_check(copy)]})
+        samples = front.opcode == Opcode.SAMPLE
         m.d.comb += [
             front.base.eq(self.base),
             # Addresses wrap round the end of the memory.
@@ -132,16 +130,15 @@ class CommandWalk(wiring.Component):
             self.copy.valid.eq(front.start & (front.opcode == Opcode.COPY)),
         ]
         m.d.sync += Assert(self.copy.ready | ~self.copy.valid, "the copier is not idle")
-        self._settings(m, front, sample, fetch)
+        self._settings(m, front, sample)
         self._copy(m, front, copy)
+        ended = self._late(m, front, sample)
         with m.FSM() as fsm:
             with m.State("IDLE"):
                 with m.If(front.start):
                     m.next = "COPY"
                     with m.If(samples):
                         m.next = "COUNT"
-                    with m.Elif(fetches):
-                        m.next = "FLUSH"
             with m.State("COUNT"):
                 with m.If(check.done):
                     m.next = "FLUSH"
@@ -149,11 +146,12 @@ class CommandWalk(wiring.Component):
                         m.d.comb += [front.own.valid.eq(1), front.done.eq(1)]
                         m.next = "IDLE"
             with m.State("FLUSH"):
-                with m.If(self.idle):
-                    m.d.comb += [self.flush.eq(Mux(fetches, fetch.flush, sample.flush)), self.batch.eq(1)]
+                # A sample whose attributes are fetched later leaves the attribute processor alone.
+                with m.If(self.idle | sample.later):
+                    m.d.comb += [self.flush.eq(sample.flush & ~sample.later), self.batch.eq(1)]
                     m.next = "BATCH"
             with m.State("BATCH"):
-                m.d.comb += front.early.eq(self.settings.streamed)
+                m.d.comb += front.early.eq(sample.background)
                 with m.If(self.batch_done):
                     m.next = "WRITE"
             with m.State("COPY"):
@@ -167,40 +165,40 @@ class CommandWalk(wiring.Component):
                 m.next = "WRITE"
                 with m.If(~self.writing):
                     m.d.comb += front.done.eq(1)
+                    m.d.sync += ended.eq(samples & sample.background)
                     m.next = "IDLE"
-        m.d.comb += self.busy.eq(~fsm.ongoing("IDLE"))
+        # Until it is known how a SAMPLE in the background has ended.
+        m.d.comb += self.busy.eq(~fsm.ongoing("IDLE") | ended)
         return m
 
-    def _graph_checks(self, command: Any) -> list[Check]:
-        """Operands of a graph and of attribute rows."""
-        attribute = self.config.attribute
-        beat_bytes, row_bytes = attribute.data_width // 8, command.row_bytes
-        row = (
-            (row_bytes > attribute.row_beats * beat_bytes)
-            | (row_bytes == 0)
-            | row_bytes[: exact_log2(max(beat_bytes, ROW_BYTES))].any()
-        )
-        return [
-            Check(row, row_bytes),
-            Check(command.vertices > (1 << attribute.id_bits), command.vertices),
-            Check(command.first_vertex != 0, command.first_vertex),
-            Check(command.tiles == 0, command.tiles),
-        ]
+    def _late(self, m: Module, front: CommandFrontEnd, sample: Any) -> Signal:
+        """Keep the error of a SAMPLE in the background; return the signal that is 1 a cycle after one has ended.
+
+        Its first error and its operands are still there in that cycle.
+        """
+        ended, tag = Signal(), Signal(16, reset_less=True)
+        head = data.View(struct(COMMANDS[Opcode.NOP]), self.command.payload)
+        with m.If(front.command.valid & front.command.ready):
+            m.d.sync += tag.eq(head.tag)
+        m.d.sync += ended.eq(0)
+        with m.If(ended & front.failed & (self.late.error == Error.NONE)):
+            m.d.sync += [
+                self.late.error.eq(front.report.code),
+                self.late.info.eq(front.report.info),
+                self.late.layer.eq(sample.layer),
+                self.late.tag.eq(tag),
+            ]
+        with m.Elif(self.forget):
+            m.d.sync += self.late.error.eq(Error.NONE)
+        return ended
 
     def _sample_checks(self, command: Any) -> list[Check]:
         """Operands of a SAMPLE that need no counting."""
         return [
-            *self._graph_checks(command),
+            *graph_checks(self.config.attribute, command),
+            Check(command.background & (~command.later if self._background else 1), command.background),
             Check(command.hops > HOPS_MAX, command.hops),
             Check(command.negatives > self.config.fan_out_max, command.negatives, Error.FAN_OUT),
-        ]
-
-    def _fetch_checks(self, command: Any) -> list[Check]:
-        """Operands of a FETCH; only a core with a window has rows for PEs."""
-        return [
-            *self._graph_checks(command),
-            Check(command.count > 1 << self.config.attribute.tag_bits, command.count),
-            *([] if self.config.window else [Check(command.streamed, command.streamed)]),
         ]
 
     def _copy_check(self, command: Any) -> Check:
@@ -216,41 +214,16 @@ class CommandWalk(wiring.Component):
             request.target.eq(front.beats(Opcode.COPY, "target", self.config.attribute.data_width)),
         ]
 
-    def _settings(self, m: Module, front: CommandFrontEnd, sample: Any, fetch: Any) -> None:
-        """Drive `settings` from the operands of a SAMPLE or a FETCH."""
-        settings, attribute = self.settings, self.settings.attribute
-        fetches = front.opcode == Opcode.FETCH
-
-        def either(name: str, address: Any = None) -> Any:
-            """Return an operand of both, or the address of one."""
-            if address is None:
-                return Mux(fetches, fetch[name], sample[name])
-            return Mux(fetches, address(Opcode.FETCH, name), address(Opcode.SAMPLE, name))
-
-        row_bytes, beat_bytes = either("row_bytes"), self.config.attribute.data_width // 8
-        graph = {
-            "nodes": either("vertices"),
-            "offsets": either("offsets", front.words),
-            "edges": either("edges", front.words),
-            "edge_count": either("edge_count"),
-            "tiles": either("tiles"),
-        }
+    def _settings(self, m: Module, front: CommandFrontEnd, sample: Any) -> None:
+        """Drive `settings` from the operands of a SAMPLE."""
+        settings = self.settings
         plan = ("root_count", "fan_out", "hops", "negatives", "seed", "batch")
         m.d.comb += [
-            *(part[name].eq(value) for name, value in graph.items() for part in (settings.sample, attribute)),
+            *(settings.sample[name].eq(value) for name, value in graph_operands(front, Opcode.SAMPLE).items()),
             *(settings.sample[name].eq(sample[name]) for name in plan),
             settings.sample.roots.eq(front.words(Opcode.SAMPLE, "roots")),
-            attribute.attributes.eq(either("attributes", front.words)),
-            attribute.row_words.eq(row_bytes >> exact_log2(WORD_BYTES)),
-            attribute.beats.eq(row_bytes >> exact_log2(beat_bytes)),
-            settings.batch.tree.eq(Mux(fetches, front.line(Opcode.FETCH, "report"), front.line(Opcode.SAMPLE, "tree"))),
+            *access_operands(front, Opcode.SAMPLE, self.config.attribute, settings.access),
+            settings.batch.tree.eq(front.line(Opcode.SAMPLE, "tree")),
             settings.batch.span.eq(sample.span),
-            settings.batch.fetch.eq(fetches),
-            settings.batch.count.eq(fetch.count),
-            settings.rows.eq(either("rows", front.line)),
-            settings.slotted.eq(either("slotted")),
-            settings.later.eq(~fetches & sample.later),
-            settings.streamed.eq(fetches & fetch.streamed),
-            settings.nodes.address.eq(front.words(Opcode.FETCH, "nodes")),
-            settings.nodes.count.eq(fetch.count),
+            settings.later.eq(sample.later),
         ]
