@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from contracts import BATCH, LINE_BYTES, Error, Model
+from contracts import BATCH, COMMANDS, LINE_BYTES, Error, Model, Opcode
 from contracts.dnp.config import ProcessorConfig
 from contracts.errors import InputError
 from golden.attributes.batch import BatchImage, batch_results
@@ -119,6 +119,16 @@ def test_batches_are_bit_exact(tmp_path: Path, streamed: bool) -> None:
         assert sum(each.batch["positions"] for each in out) > 5 * CORE.attribute.slots
 
 
+def fetching(front: bytes) -> bytes:
+    """Return a front whose SAMPLE does not leave the attributes to a FETCH."""
+    for at in range(LINE_BYTES, len(front), LINE_BYTES):
+        line = front[at : at + LINE_BYTES]
+        if line[0] == Opcode.SAMPLE:
+            changed = COMMANDS[Opcode.SAMPLE].to_bytes({**COMMANDS[Opcode.SAMPLE].from_bytes(line), "later": 0})
+            return front[:at] + changed + front[at + LINE_BYTES :]
+    raise AssertionError("there is no SAMPLE")
+
+
 @dataclass(frozen=True, eq=False)
 class _Faults(BatchJob):
     """Runs that meet a memory that fails while they sample the next batch; then all batches are computed."""
@@ -130,7 +140,12 @@ class _Faults(BatchJob):
         image, memory = self.image, host.memory
         exact = batch_results(image.problem, mine, image.plan, 0)[1]
         await memory.load(image.data)
-        await memory.load(image.sample_front(0, mine, first=True))
+        # What is sampled in the background is not fetched.
+        front = image.sample_front(0, mine, first=True)
+        await memory.load(fetching(front))
+        said = (await host.run(limit=self.settings.limit)).completion
+        assert (said["error"], said["info"]) == (Error.BAD_OPERAND, 1)
+        await memory.load(front)
         await host.run(limit=self.settings.limit)
         batch = BATCH.from_bytes(await memory.dump(image.at(0).batch.address, LINE_BYTES))
         attributes, edges = image.attributes, image.edges
