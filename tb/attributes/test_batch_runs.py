@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from cocotb.triggers import Timer
 
 from contracts import BATCH, COMMANDS, LINE_BYTES, Error, Model, Opcode
 from contracts.dnp.config import ProcessorConfig
@@ -26,6 +27,7 @@ from hw.dnp.neural_unit import NeuralConfig
 from hw.machine import Units
 from hw.pe.formats import PEConfig
 from hw.ring.formats import RingConfig
+from sim.harness.run import CLOCK_NS
 from sim.problems import random_graph, random_problem
 from sim.runner.batches import BatchJob, Ran
 from sim.runner.jobs import Settings
@@ -131,7 +133,9 @@ def fetching(front: bytes) -> bytes:
 
 @dataclass(frozen=True, eq=False)
 class _Faults(BatchJob):
-    """Runs that meet a memory that fails while they sample the next batch; then all batches are computed."""
+    """Runs whose memory fails, or that are reset, while they sample the next batch; then all batches are computed."""
+
+    resets: tuple[int, ...] = ()
 
     async def run(self, machine: Machine) -> list[Ran]:
         """Fail the attributes of the first batch, then the sample of the second, then nothing."""
@@ -163,6 +167,12 @@ class _Faults(BatchJob):
                 rows = np.frombuffer(await memory.dump(region.address, mine.size * region.row_bytes), "<i2")
                 assert np.array_equal(rows.reshape(mine.size, -1)[:, : region.row_elements], exact)
             memory.read_errors(None)
+        # Resets while the next batch is sampled beside the fetching and the layers of this one.
+        for cycles in self.resets:
+            await memory.load(image.infer_front(0, batch, following, first=True))
+            await host.begin()
+            await Timer(cycles * CLOCK_NS, "ns")
+            await machine.reset()
         return await super().run(machine)
 
 
@@ -173,7 +183,7 @@ def test_what_cannot_be_read_ends_the_run(tmp_path: Path) -> None:
     for streamed in (False, True):
         image = BatchImage(whole, PLAN, 7, scratch_lines=SCRATCH, streamed=streamed)
         config = replace(GATHER, scratch_lines=SCRATCH)
-        job = _Faults(image, [batches], Settings(latency=20))
+        job = _Faults(image, [batches], Settings(latency=20), (90, 250, 700, 1500))
         (ran,), _ = run_jobs(config, [job], tmp_path, name="batch_machine", units=STREAMED)
         check(whole, PLAN, batches, ran)
 
