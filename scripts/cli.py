@@ -125,6 +125,13 @@ def run(
     batches: Annotated[int, typer.Option(help="Mini-batches of each chiplet at most; 0: no limit.", min=0)] = 0,
     fanout: Annotated[str, typer.Option(help="Neighbours to sample in each hop, one hop a layer.")] = "10,10",
     order: Annotated[str, typer.Option(help="Of the roots of mini-batches: ID, random, BFS or community.")] = "ID",
+    slots: Annotated[
+        str | None,
+        typer.Option(
+            help="Slots of attribute rows: by position or hash.  [default: hash if PEs take rows from a window]",
+            show_default=False,
+        ),
+    ] = None,
     threshold: Threshold = None,
     step: Step = None,
     halving: Halving = False,
@@ -172,7 +179,10 @@ def run(
     from scripts.flows import batch as sampled
     from scripts.flows import run as flow
 
-    sampling = sampled.Sampling(batch, sampled.parse_fan_out(fanout), order, batches) if batch else None
+    sampling = None
+    if batch:
+        slotted = sampled.parse_slots(slots)
+        sampling = sampled.Sampling(batch, sampled.parse_fan_out(fanout), order, batches, slotted)
     request = flow.Request(
         dataset, model, config, chiplets, placement, layers, hidden, seed, activation, model_file, rtl, out, head,
         sampling, Choice(threshold, step, halving, c_max, scheme, k), Calibration(percentile, bits), session, clock,

@@ -59,6 +59,20 @@ class Sampling:
     slotted: bool | None = None
 
 
+def parse_slots(text: str | None) -> bool | None:
+    """Whether target addresses follow the position, as `Sampling.slotted`.
+
+    Raises
+    ------
+    InputError
+        If it is neither ``position`` nor ``hash``.
+    """
+    ways = {"position": True, "hash": False}
+    if text is not None and text not in ways:
+        raise unknown("slots", text, list(ways))
+    return None if text is None else ways[text]
+
+
 def parse_fan_out(text: str) -> tuple[int, ...]:
     """Fan-outs of ``10,10``.
 

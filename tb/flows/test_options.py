@@ -38,6 +38,7 @@ def refusal(arguments: list[str]) -> str:
         ("run karate --batches 4", "--batches: does nothing without --batch; expected --batch ROOTS beside it"),
         ("run karate --fanout 10,10", "--fanout: does nothing without --batch"),
         ("run karate --order BFS --batch 0", "--order: does nothing without --batch"),
+        ("run karate --slots hash", "--slots: does nothing without --batch"),
         (
             "run karate --clock 50",
             "--clock: does nothing without --session or --edits; expected --session RUNS beside it",
