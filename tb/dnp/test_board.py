@@ -13,7 +13,7 @@ from contracts import ArrayError
 from contracts.dnp import gbus
 from contracts.dnp.board import BEAT, BeatKind, beats
 from contracts.dnp.gbus import Space
-from contracts.dnp.isa import StopCode
+from contracts.dnp.isa import PORTS, StopCode
 from contracts.dnp.topology import EAST, NORTH, SOUTH, WEST, Edge, Grid, Topology
 from contracts.registers import ARRAY_REGISTERS, Access, array_register
 from golden.dnp.array import ArrayModel
@@ -179,6 +179,24 @@ async def words_come_and_go_while_programs_run(dut: Any) -> None:
 
 
 @cocotb.test(timeout_time=TIMEOUT, timeout_unit="ns")
+async def every_edge_port_carries_words_of_all_bits(dut: Any) -> None:
+    """Processors send back what comes from each of their edge ports: words, and the same with all bits inverted."""
+    host = await Host.make(dut, 0.3)
+    grid = Grid(size(), size(), Topology.MESH)
+    texts: dict[int | None, str] = {None: "HALT"}
+    given: dict[Edge, list[int]] = {}
+    for edge in grid.edges():
+        processor, port = grid.edge(*edge)
+        words = [host.bench.random.randrange(-32768, 32768) for _ in range(2)]
+        given[edge] = [word ^ mask for word in words for mask in (0, -1)]
+        texts[processor] = f"INA {PORTS[port]}\nOUTA {PORTS[port]}\n" * len(given[edge]) + texts.get(processor, "HALT")
+    await programmed(host, texts, grid)
+    await host.driver.start()
+    await host.driver.feed([given])
+    assert (await host.driver.finish()).results == given
+
+
+@cocotb.test(timeout_time=TIMEOUT, timeout_unit="ns")
 async def a_host_that_takes_nothing_stalls_the_array_and_loses_nothing(dut: Any) -> None:
     host = await Host.make(dut, 0.0)
     rng = np.random.default_rng(host.bench.random.getrandbits(32))
@@ -214,12 +232,12 @@ async def what_is_wrong_is_named_and_everything_else_goes_on(dut: Any) -> None:
         return gbus.HEADER.pack(fields)
 
     write, read = int(gbus.Operation.WRITE), int(gbus.Operation.READ)
-    kind = BEAT.pack({"kind": 7, "port": 3, "word": 9})
+    kinds = [BEAT.pack({"kind": kind, "port": 3, "word": 9}) for kind in (3, 7, 15)]
     nowhere = BEAT.pack({"port": 4 * side, "word": 1})
     joined = BEAT.pack({"port": driver.grid.edges().index((NORTH, 1)), "word": 2})
     g_bus = BeatKind.G_BUS
     cases: list[tuple[ArrayError, list[int], int]] = [
-        (ArrayError.KIND, [kind], kind),
+        *((ArrayError.KIND, [kind], kind) for kind in kinds),
         (ArrayError.PORT, [nowhere], nowhere),
         (ArrayError.PORT, [joined], joined),
         *((ArrayError.OPERATION, beats(g_bus, [frame(op)]), frame(op)) for op in (3, 4, 5, 6, 7)),
@@ -233,6 +251,7 @@ async def what_is_wrong_is_named_and_everything_else_goes_on(dut: Any) -> None:
         (ArrayError.TARGET, beats(g_bus, [frame(read, chip=255), 0, 2]), frame(read, chip=255)),
         (ArrayError.RANGE, beats(g_bus, [frame(write), WM - 2, 3, 7, 8, 9]), WM - 2 | 3 << 16),
         (ArrayError.RANGE, beats(g_bus, [frame(read), 65535, 1]), 65535 | 1 << 16),
+        (ArrayError.RANGE, beats(g_bus, [frame(read), 1, 65535]), 1 | 65535 << 16),
         (ArrayError.RANGE, beats(g_bus, [frame(read, space=Space.XM), XM - 1, 2]), XM - 1 | 2 << 16),
         (ArrayError.RANGE, beats(g_bus, [frame(read, space=Space.PROGRAM), 0, PROGRAM + 1]), PROGRAM + 1 << 16),
         (ArrayError.RANGE, beats(g_bus, [frame(read, space=Space.STATUS), 60, 5]), 60 | 5 << 16),
