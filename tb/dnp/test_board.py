@@ -233,12 +233,12 @@ async def what_is_wrong_is_named_and_everything_else_goes_on(dut: Any) -> None:
 
     write, read = int(gbus.Operation.WRITE), int(gbus.Operation.READ)
     kinds = [BEAT.pack({"kind": kind, "port": 3, "word": 9}) for kind in (3, 7, 15)]
-    nowhere = BEAT.pack({"port": 4 * side, "word": 1})
+    outside = [BEAT.pack({"port": port, "word": 1}) for port in (4 * side, *(1 << bit for bit in range(8, 12)))]
     joined = BEAT.pack({"port": driver.grid.edges().index((NORTH, 1)), "word": 2})
     g_bus = BeatKind.G_BUS
     cases: list[tuple[ArrayError, list[int], int]] = [
         *((ArrayError.KIND, [kind], kind) for kind in kinds),
-        (ArrayError.PORT, [nowhere], nowhere),
+        *((ArrayError.PORT, [nowhere], nowhere) for nowhere in outside),
         (ArrayError.PORT, [joined], joined),
         *((ArrayError.OPERATION, beats(g_bus, [frame(op)]), frame(op)) for op in (3, 4, 5, 6, 7)),
         (ArrayError.OPERATION, beats(g_bus, [frame(read, all_=1), 0, 4]), frame(read, all_=1)),
