@@ -315,7 +315,7 @@ class BatchImage:
         Parameters
         ----------
         number, batch
-            Of the batch that was sampled: its number and its `Batch`.
+            Number of a batch that was sampled, and its `Batch`.
         following
             Roots of batch ``number + 1``; None: there is none.
         first

@@ -54,7 +54,7 @@ class AttributeAccess(wiring.Component):
     idle : Out(1)
         A SAMPLE may fetch.
     ending : In(1)
-        Rows that nobody has read are dropped.
+        Drop the rows that nobody has read.
     busy : Out(1)
         A FETCH is carried out, answered or not.
     """

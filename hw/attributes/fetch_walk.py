@@ -12,6 +12,7 @@ from hw.command.checks import Check, refuse
 from hw.command.front_end import CommandFrontEnd
 from hw.graph.formats import ErrorReport
 from hw.memory.formats import line_address_width
+from hw.memory.unit_port import when_written
 
 __all__ = ["FetchSettings", "FetchWalk"]
 
@@ -137,14 +138,7 @@ class FetchWalk(wiring.Component):
                         # The run that waits for what is written goes on; a sampler beside it may never stop writing.
                         m.d.comb += front.done.eq(1)
                         m.next = "IDLE"
-            with m.State("WRITE"):
-                # A beat that the memory port takes shows in `writing` one cycle later, so it must be 0 in two cycles.
-                with m.If(~self.writing):
-                    m.next = "WRITTEN"
-            with m.State("WRITTEN"):
-                m.next = "WRITE"
-                with m.If(~self.writing):
-                    m.d.comb += front.done.eq(1)
-                    m.next = "IDLE"
+            with when_written(m, self.writing):
+                m.d.comb += front.done.eq(1)
         m.d.comb += self.busy.eq(~fsm.ongoing("IDLE"))
         return m

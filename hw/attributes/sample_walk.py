@@ -21,6 +21,7 @@ from hw.command.front_end import CommandFrontEnd
 from hw.contracts import struct
 from hw.graph.formats import ErrorReport
 from hw.memory.formats import WORD_BYTES, line_address_width
+from hw.memory.unit_port import when_written
 
 __all__ = ["SampleOperands", "SampleWalk"]
 
@@ -157,16 +158,9 @@ class SampleWalk(wiring.Component):
             with m.State("COPY"):
                 with m.If(self.copy_done):
                     m.next = "WRITE"
-            with m.State("WRITE"):
-                # A beat that the memory port takes shows in `writing` one cycle later, so it must be 0 in two cycles.
-                with m.If(~self.writing):
-                    m.next = "WRITTEN"
-            with m.State("WRITTEN"):
-                m.next = "WRITE"
-                with m.If(~self.writing):
-                    m.d.comb += front.done.eq(1)
-                    m.d.sync += ended.eq(samples & sample.background)
-                    m.next = "IDLE"
+            with when_written(m, self.writing):
+                m.d.comb += front.done.eq(1)
+                m.d.sync += ended.eq(samples & sample.background)
         # Until it is known how a SAMPLE in the background has ended.
         m.d.comb += self.busy.eq(~fsm.ongoing("IDLE") | ended)
         return m

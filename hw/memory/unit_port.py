@@ -1,10 +1,11 @@
 """Memory port of a unit: its read clients and its writes as one AXI4 manager."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-from amaranth import Module
+from amaranth import Module, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect
 
@@ -25,6 +26,7 @@ __all__ = [
     "attach_unit",
     "client_members",
     "memory_members",
+    "when_written",
 ]
 
 #: Usual bits of the IDs of a unit's port: enough for the most read clients.
@@ -87,6 +89,22 @@ def client_members(port: tuple[int, int], clients: int) -> dict[str, wiring.Memb
 def memory_members(port: tuple[int, int], clients: int) -> dict[str, wiring.Member]:
     """Return the ports of a `MemoryUnit`; parameters as for `client_members`."""
     return {"write": Out(stream.Signature(WriteRequest(*port))), **client_members(port, clients)}
+
+
+@contextmanager
+def when_written(m: Module, writing: Value) -> Iterator[None]:
+    """Add the states WRITE and WRITTEN to an FSM, and IDLE behind them: what stands inside happens as they end.
+
+    A beat that the memory port takes shows in `writing` one cycle later, so it must be 0 in two cycles.
+    """
+    with m.State("WRITE"):
+        with m.If(~writing):
+            m.next = "WRITTEN"
+    with m.State("WRITTEN"):
+        m.next = "WRITE"
+        with m.If(~writing):
+            yield
+            m.next = "IDLE"
 
 
 @dataclass(frozen=True)
