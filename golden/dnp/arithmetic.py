@@ -29,8 +29,6 @@ def signed(value: Ints) -> Ints:
 def pointer(value: Ints, depth: int) -> Ints:
     """Return what a pointer into a memory of `depth` words keeps of the low 16 bits, see `pointer_bits`."""
     address, beyond = value % (1 << WORD), 1 << (pointer_bits(depth) - 1)
-    if pointer_bits(depth) == WORD:
-        return address
     return address % beyond + beyond * (address >= beyond)
 
 

@@ -246,7 +246,7 @@ class Core(wiring.Component):
     ) -> None:
         """Read the status; registers pass the issue stage, which chooses among them for its instructions anyway.
 
-        What is read is registered, for it is a long way from a memory, or through the issue stage, to the G-bus.
+        A register takes the word, for it is a long way from a memory, or through the issue stage, to the G-bus.
         """
         found = Signal(signed(WORD), reset_less=True)
         address = self.access.address[: Shape.cast(Status).width]

@@ -103,7 +103,7 @@ class InstructionIssue(wiring.Component):
         self.config = config
         self.wm = AddressGenerator(config.wm_depth, past_start=1)
         self.xm = AddressGenerator(config.xm_depth, past_start=0, step=1)
-        # What is not reset means nothing until the first instruction is there.
+        # Registers without a reset mean nothing until the first instruction is there.
         # Addresses of the words at the memory's output, in front of the decoder, and behind it.
         pc = unsigned(pointer_bits(config.p_depth))
         self.pc_fetch = Signal(pc)

@@ -5,7 +5,7 @@ from amaranth.hdl import signed, unsigned
 from amaranth.lib import data, enum
 
 from contracts.dnp.config import WORD
-from contracts.dnp.isa import GENERAL, PORTS, Control, StopCode
+from contracts.dnp.isa import GENERAL, PORTS, Control
 
 __all__ = [
     "ADDRESS",
@@ -157,6 +157,4 @@ class Decoded(data.Struct):
     send_code: unsigned(_PORT_BITS)
 
 
-#: Width of a stop code.
-STOP_BITS = max(StopCode).bit_length()
 SIGNED_WORD = signed(WORD)

@@ -32,7 +32,6 @@ from hw.dnp.arithmetic import flight_layout
 from hw.dnp.decoder import Decoder
 from hw.dnp.factories import CONFIG
 from hw.dnp.instruction_issue import InstructionIssue
-from hw.dnp.isa import STOP_BITS
 from sim.harness.formal import Proof
 
 _BRANCHES = ("BN", "BP", "BZ", "BNZ")
@@ -235,7 +234,7 @@ class IssueSpec(Elaboratable):
             act.eq(ready & ~stop),
             does.eq(act & ~skip),
         ]
-        code, cause, place = Signal(STOP_BITS), Signal(STOP_BITS), Signal(WORD)
+        code, cause, place = Signal(StopCode), Signal(StopCode), Signal(WORD)
         with m.If(outside):
             m.d.comb += code.eq(StopCode.PC_RANGE)
         with m.Elif(~defined):
