@@ -37,7 +37,7 @@ def partly_reset(layout: data.StructLayout, *fields: str, name: str) -> data.Vie
     layout
         Of the register.
     fields
-        What is reset; ``outer.inner`` is one field of a structure.
+        Names of the parts that are reset; ``outer.inner`` is one field of a structure.
     name
         In front of the names of its parts.
     """

@@ -3,8 +3,8 @@
 Area is that of the block alone, mapped for size. For the frequency it is mapped for speed, which takes up to a quarter
 more LUTs, and stands in a shell that shifts its inputs in and combines its outputs to few pads, all through registers,
 so that any number of ports fits and every path counted starts and ends in a register as it would inside a machine.
-Before it is placed, flip-flops move into the registers of block
-RAMs and multipliers (`scripts.flows.fold`), which the area does not show.
+Before it is placed, flip-flops move into the registers of block RAMs and multipliers (`scripts.flows.fold`), which the
+area does not show.
 """
 
 from __future__ import annotations
@@ -77,9 +77,8 @@ class Area:
         LUTs (of ECP5 with carries and distributed RAM), flip-flops, multipliers, block RAMs, mapped for size; see
         `Device`.
     fast_luts, fmax
-        LUTs where it is mapped for speed, and the
-        frequency of that after place and route in MHz, of a block above `LARGEST` after placing; `None` where it was
-        not asked for.
+        LUTs where it is mapped for speed, and the frequency of that after place and route in MHz, of a block above
+        `LARGEST` after placing; `None` where it was not asked for.
     cells
         All cells by type.
     """
