@@ -7,9 +7,14 @@ from amaranth.lib.wiring import In, Out
 from hw.block_memory import NO_BYPASS, registered_read
 from hw.memory.axi import AXI4WriteSignature, Burst, beat_size
 from hw.memory.formats import WriteRequest, beat_address_width, check_port, line_address_width
+from hw.stream.queue import Queue
 from hw.stream.slice import Slice
 
 __all__ = ["WritePort"]
+
+#: Beats of data that wait. Each `hw.memory.axi_merge.AXIMerge` on the way to the memory takes a beat two cycles after
+#: its address, so with room for two beats a merge passes a write only every other cycle, two a third.
+_WAITING = 16
 
 
 class WritePort(wiring.Component):
@@ -67,8 +72,8 @@ class WritePort(wiring.Component):
         address_shape = beat_address_width(self.address_width, self.data_width)
         line_shape = len(self.failure.payload)
         m.submodules.address_channel = aw = Slice(address_shape)
-        m.submodules.data_channel = w = Slice(
-            data.StructLayout({"data": self.data_width, "strobe": self.data_width // 8})
+        m.submodules.data_channel = w = Queue(
+            data.StructLayout({"data": self.data_width, "strobe": self.data_width // 8}), _WAITING
         )
         m.submodules.lines = lines = memory.Memory(
             shape=line_shape, depth=self.outstanding, init=[], attrs=dict(NO_BYPASS)
