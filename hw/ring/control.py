@@ -3,7 +3,7 @@
 from typing import Any
 
 from amaranth.hdl import Elaboratable, Module, Mux, Signal, Value
-from amaranth.lib import enum, stream, wiring
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import exact_log2
 
@@ -11,13 +11,14 @@ from contracts import ROW_BYTES, VALUE_BITS, Error, Opcode
 from contracts.weights import GRANULE
 from hw.command.checks import Check, refuse
 from hw.command.front_end import CommandFrontEnd
-from hw.command.relocator import in_beats, in_words
+from hw.command.relocator import in_words
 from hw.graph.formats import CsrRequest
 from hw.memory.formats import RangeRequest
-from hw.ring.formats import POSITION_BITS, RingConfig
+from hw.ring.formats import POSITION_BITS, Phase, RingConfig
+from hw.ring.list_control import ListControl, ListSettings
 from hw.ring.sender import RowSettings
 
-__all__ = ["RING_OPCODES", "Control", "Phase"]
+__all__ = ["RING_OPCODES", "Control"]
 
 #: Commands that the ring unit carries out, and the cycle in which each is accepted or refused.
 _DECIDED = {Opcode.LIST: 2, Opcode.SCATTER: 2, Opcode.REDUCE: 2, Opcode.BARRIER: 1}
@@ -31,23 +32,15 @@ _SLOTS = {
 _ELEMENTS_OF_GRANULE = exact_log2(GRANULE)
 
 
-class Phase(enum.Enum, shape=3):  # type: ignore[call-arg]
-    """What the readers and the way to memory are used for."""
-
-    NONE = 0
-    LOAD = 1
-    BUILD = 2
-    FLOW = 3
-    REDUCE = 4
-
-
 class Control(wiring.Component):
     """One command at a time; units are started in order and waited for.
 
-    LIST: boundary table; list of what is needed, from the edges. SCATTER: rows both ways, part by part, until with the
-    last part all chiplets have drained. LIST and all but the last part are answered before, so that rows are combined
-    meanwhile; the next command waits, and reports an error of the work. REDUCE: hubs and own shares. BARRIER: until all
-    have arrived. An error ends the wait, and stays until the next reset: every later command is answered with it.
+    LIST: boundary table; list of what is needed, from the edges, beside the commands behind it
+    (`hw.ring.list_control.ListControl`). SCATTER: rows both ways once there is the list, part by part, until with the
+    last part all chiplets have drained. All but the last part are answered before, with ``beside`` that one too; the
+    next command waits for the end of the part. REDUCE: hubs and own shares. BARRIER: until all have arrived. An error
+    ends the wait, and stays until the next reset: every later command is answered with it, also if it was found behind
+    the answer.
 
     Parameters
     ----------
@@ -71,7 +64,9 @@ class Control(wiring.Component):
     failed, report : Out
         The first error since the last reset, whether reported, refused or missing at a command's end.
     bits, lines : Out
-        Operands and addresses of the command, for `view`, `words` and `beats`, while it is carried out.
+        Operands and addresses of the command, for `view` and `words`, while it is carried out.
+    list_settings : Out(ListSettings)
+        Operands of the last LIST.
     phase : Out(Phase)
     rows : Out(RowSettings)
         Of the command's layer.
@@ -109,7 +104,7 @@ class Control(wiring.Component):
         max_beats: int = 4,
         error_sources: int = 2,
     ) -> None:
-        self.config, self.data_width = config, data_width
+        self.config, self.address_width, self.data_width = config, address_width, data_width
         self._front = front = CommandFrontEnd(_DECIDED, address_width, error_sources, slots=_SLOTS, sticky=True)
         pulses = {
             name: Out(1) for name in ("load", "build", "flow", "send", "reduce", "drain", "forget", "arrive", "pass_")
@@ -121,6 +116,7 @@ class Control(wiring.Component):
                 "chiplets": In(POSITION_BITS),
                 **{name: members[name] for name in ("base", "command", "executed", "errors", "failed", "report")},
                 **{name: members[name] for name in ("bits", "lines")},
+                "list_settings": Out(ListSettings(address_width, data_width)),
                 "phase": Out(Phase),
                 "rows": Out(RowSettings(address_width, data_width, max_beats)),
                 "last_sum_flit": Out(12),
@@ -142,10 +138,6 @@ class Control(wiring.Component):
         """Return an address of a command in words of 32 bits."""
         return in_words(self.lines[self._front.slot(opcode, name)])
 
-    def beats(self, opcode: Opcode, name: str) -> Value:
-        """Return an address of a command in beats."""
-        return in_beats(self.lines[self._front.slot(opcode, name)], self.data_width)
-
     def elaborate(self, platform: object) -> Elaboratable:
         """Start the units of an accepted command one after another; wait for them."""
         m = Module()
@@ -161,7 +153,7 @@ class Control(wiring.Component):
             self.bits.eq(front.bits),
             *(outer.eq(line) for outer, line in zip(self.lines, front.lines, strict=True)),
         ]
-        listed = Signal()  # there is a list
+        listed = Signal()  # there is a list, or will be
         self._size(m, listed)
         asks, asked = Signal(3), Signal(3)
         self._request(m, asks, asked)
@@ -175,20 +167,25 @@ class Control(wiring.Component):
             with m.If(front.failed):
                 end()
 
-        m.d.comb += front.early.eq(front.opcode == Opcode.LIST)
-        exchanging = Signal()
+        phase, exchanging = Signal(Phase), Signal()
+        lists, starts_list = self._list(m, phase)
         m.d.sync += self.exchanging.eq(exchanging)
+
+        def beside() -> None:
+            m.d.comb += [front.early.eq(scatter.more | scatter.beside), exchanging.eq(scatter.beside)]
+
         with m.FSM():
             with m.State("IDLE"):
                 m.d.sync += asked.eq(0)
                 with m.If(front.start):
                     with m.Switch(front.opcode):
                         with m.Case(Opcode.LIST):
-                            m.d.comb += self.load.eq(1)
-                            m.d.sync += self.phase.eq(Phase.LOAD)
-                            m.next = "BOUNDARIES"
+                            m.d.comb += [starts_list.eq(1), front.done.eq(1)]
+                            m.d.sync += listed.eq(1)
                         with m.Case(Opcode.SCATTER):
-                            m.next = "FLOW_START"
+                            m.next = "LISTING"
+                            with m.If(~lists):
+                                m.next = "FLOW_START"
                         with m.Case(Opcode.REDUCE):
                             m.next = "REDUCE"
                             with m.If(reduce.hub_count == 0):
@@ -196,17 +193,20 @@ class Control(wiring.Component):
                         with m.Case(Opcode.BARRIER):
                             m.d.comb += self.arrive.eq(1)
                             m.next = "BARRIER"
+            with m.State("LISTING"):
+                beside()
+                with m.If(~lists):
+                    m.next = "FLOW_START"
+                unless_failed()
             with m.State("FLOW_START"):
+                beside()
                 # What is needed comes in one go, whatever the parts of others are.
-                m.d.comb += [self.flow.eq(self.phase != Phase.FLOW), self.send.eq(1)]
-                m.d.sync += self.phase.eq(Phase.FLOW)
+                m.d.comb += [self.flow.eq(phase != Phase.FLOW), self.send.eq(1)]
+                m.d.sync += phase.eq(Phase.FLOW)
                 m.next = "FLOW"
             with m.State("FLOW"):
-                m.d.comb += [
-                    asks[0].eq(1),
-                    front.early.eq(scatter.more | scatter.beside),
-                    exchanging.eq(scatter.beside),
-                ]
+                beside()
+                m.d.comb += asks[0].eq(1)
                 with m.If(scatter.more):
                     with m.If(front.answered & (self.sent | front.failed)):
                         end()
@@ -216,34 +216,22 @@ class Control(wiring.Component):
                         m.next = "DRAIN"
                     unless_failed()
             with m.State("DRAIN"):
-                m.d.comb += [front.early.eq(scatter.beside), exchanging.eq(scatter.beside)]
+                beside()
                 with m.If(self.drained):
                     m.d.comb += [self.forget.eq(1), front.own.valid.eq(self.missing)]
                     m.d.comb += [front.own.payload.code.eq(Error.MISSING), front.own.payload.info.eq(self.lowest)]
-                    m.d.sync += self.phase.eq(Phase.NONE)
+                    m.d.sync += phase.eq(Phase.NONE)
                     end()
                 unless_failed()
-
-            with m.State("BOUNDARIES"):
-                with m.If(self.loaded):
-                    m.d.comb += self.build.eq(1)
-                    m.d.sync += self.phase.eq(Phase.BUILD)
-                    m.next = "BUILD"
-                unless_failed()
-            with m.State("BUILD"):
-                with m.If(self.listed):
-                    m.d.sync += [self.phase.eq(Phase.NONE), listed.eq(1)]
-                with m.If(self.listed | front.failed):
-                    end()
 
             with m.State("REDUCE"):
                 m.d.comb += self.reduce.eq(1)
-                m.d.sync += self.phase.eq(Phase.REDUCE)
+                m.d.sync += phase.eq(Phase.REDUCE)
                 m.next = "HUBS"
             with m.State("HUBS"):
                 m.d.comb += [asks[1].eq(1), asks[2].eq(1)]
                 with m.If(self.reduced):
-                    m.d.sync += self.phase.eq(Phase.NONE)
+                    m.d.sync += phase.eq(Phase.NONE)
                     end()
                 unless_failed()
 
@@ -253,6 +241,29 @@ class Control(wiring.Component):
                     end()
                 unless_failed()
         return m
+
+    def _list(self, m: Module, phase: Value) -> tuple[Value, Signal]:
+        """Have a list made; return whether that goes on, and what begins it. A command that reads lists waits."""
+        m.submodules.list_control = lister = ListControl(self.address_width, self.data_width)
+        front, list_, operands = self._front, self._front.view(Opcode.LIST), lister.operands
+        lists = lister.phase != Phase.NONE
+        m.d.comb += [
+            operands.boundaries.eq(front.words(Opcode.LIST, "boundaries")),
+            operands.needed.eq(front.beats(Opcode.LIST, "needed", self.data_width)),
+            operands.edges.address.eq(front.words(Opcode.LIST, "edges")),
+            operands.edges.words.eq(list_.edge_count << list_.weighted),
+            operands.weighted.eq(list_.weighted),
+            operands.partials.eq(list_.partials),
+            lister.failed.eq(front.failed),
+            lister.loaded.eq(self.loaded),
+            lister.listed.eq(self.listed),
+            self.load.eq(lister.load),
+            self.build.eq(lister.build),
+            self.list_settings.eq(lister.settings),
+            self.phase.eq(Mux(lists, lister.phase, phase)),
+            front.hold.eq(lists & ((front.opcode == Opcode.LIST) | (front.opcode == Opcode.REDUCE))),
+        ]
+        return lists, lister.start
 
     def _size(self, m: Module, listed: Value) -> None:
         """Check sizes, and keep those of the rows: between two parts of a SCATTER rows of others still come."""

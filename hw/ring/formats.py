@@ -8,10 +8,20 @@ from amaranth.lib.wiring import In, Out
 from contracts import PARTIAL_BITS, VALUE_BITS
 from contracts.parameters import Parameters, size
 
-__all__ = ["Flit", "LinkSignature", "LinkState", "RingConfig", "Verdict"]
+__all__ = ["Flit", "LinkSignature", "LinkState", "Phase", "RingConfig", "Verdict"]
 
 #: Bits of a chiplet's position on the ring.
 POSITION_BITS = 5
+
+
+class Phase(enum.Enum, shape=3):  # type: ignore[call-arg]
+    """What the readers and the way to memory are used for."""
+
+    NONE = 0
+    LOAD = 1
+    BUILD = 2
+    FLOW = 3
+    REDUCE = 4
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from functools import reduce
 from operator import or_
 from typing import Any, TypeAlias
 
-from amaranth.hdl import Cat, Cover, Elaboratable, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Const, Cover, Elaboratable, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out, connect, flipped
@@ -20,8 +20,8 @@ from hw.stream.slice import Slice
 
 __all__ = ["NeededList"]
 
-#: Bits of a row of the bitmap, in all banks together.
-_ROW = 32
+#: Bits of a row of the bitmap, in all banks together: most, and of a word that is searched at a time.
+_ROW, _WORD = 128, 32
 #: Read and write port of each bank.
 _Banks: TypeAlias = Sequence[tuple[RegisteredRead, Any]]
 
@@ -32,6 +32,21 @@ class _Marks:
 
     takes: Signal
     idle: Signal
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where the walk through the bitmap is: window and row, which is the last one with vertices or not.
+
+    Row 0 is read (`begins`) before it and the others are looked at (`scanning`); `next_row` asks for the one behind.
+    """
+
+    window: Signal
+    row: Signal
+    last_row: Signal
+    begins: Signal
+    scanning: Signal
+    next_row: Signal
 
 
 class NeededList(wiring.Component):
@@ -84,9 +99,10 @@ class NeededList(wiring.Component):
     """
 
     def __init__(self, address_width: int = 32, chiplets: int = 4, bitmap: int = 4096, data_width: int = 256) -> None:
-        if bitmap < 2 * _ROW or bitmap & (bitmap - 1):
-            raise ValueError(f"bitmap must be a power of two from {2 * _ROW}, not {bitmap!r}")
+        if bitmap < 2 * _WORD or bitmap & (bitmap - 1):
+            raise ValueError(f"bitmap must be a power of two from {2 * _WORD}, not {bitmap!r}")
         self.chiplets, self.bitmap = chiplets, bitmap
+        self._row = min(_ROW, bitmap // 2)
         self._banks = data_width // (8 * WORD_BYTES)
         super().__init__(
             {
@@ -115,7 +131,9 @@ class NeededList(wiring.Component):
         m.d.comb += self.request.payload.eq(self.edges)
         banks = []
         for n in range(self._banks):
-            bank = Memory(shape=_ROW // self._banks, depth=self.bitmap // _ROW, init=[], attrs=dict(NO_BYPASS))
+            bank = Memory(
+                shape=self._row // self._banks, depth=self.bitmap // self._row, init=[], attrs=dict(NO_BYPASS)
+            )
             m.submodules[f"bank_{n}"] = bank
             banks.append((registered_read(m, bank, f"bank_{n}"), bank.write_port()))
         counted = self._count(m, found.o)
@@ -126,7 +144,7 @@ class NeededList(wiring.Component):
     def _walk(self, m: Module, beats: stream.Interface, banks: _Banks, found: stream.Interface) -> Signal:
         """For every window clear the bitmap, request the edges, mark their sources, scan; return whether it is done."""
         # A VID is cut into window, row and bit, so nothing is added or subtracted.
-        rows, bit_bits = self.bitmap // _ROW, exact_log2(_ROW)
+        rows, bit_bits = self.bitmap // self._row, exact_log2(self._row)
         window, row = Signal(32 - exact_log2(self.bitmap) + 1), Signal(exact_log2(rows))
         vertices = self.boundaries[self.chiplets]
         # Behind the row of the last vertex nothing can be marked.
@@ -135,15 +153,14 @@ class NeededList(wiring.Component):
             final.eq((vertices - 1)[:33] >> bit_bits),
             last_window.eq(((window + 1) << exact_log2(self.bitmap)) >= vertices),
         ]
-        m.d.comb += last_row.eq((row == rows - 1) | (Cat(row, window) >= final))
-        # Marks of a row that have not been sent, and which row it is.
-        rest, loaded, shown, ends = Signal(_ROW), Signal(), Signal.like(row), Signal()
-        lowest, position = _lowest(m, rest)
-        m.d.comb += [found.payload.eq(Cat(position, shown, window)), *(read.addr.eq(row) for read, _ in banks)]
+        m.d.comb += [
+            last_row.eq((row == rows - 1) | (Cat(row, window) >= final)),
+            *(read.addr.eq(row) for read, _ in banks),
+        ]
         marking, marked, emptied = Signal(), self._mark(m, beats, banks, window), Signal()
-        # Bits of a VID's place in its row: the bank's are the lowest.
-        word = Cat(banks[bit % self._banks][0].data[bit // self._banks] for bit in range(_ROW))
         m.d.comb += beats.ready.eq(marking & marked.takes)
+        begins, scanning, next_row = (Signal(name=name) for name in ("begins", "scanning", "next_row"))
+        scanned = self._scan(m, found, banks, _Place(window, row, last_row, begins, scanning, next_row))
         finished = Signal(init=1)
         with m.FSM():
             with m.State("IDLE"):
@@ -163,31 +180,73 @@ class NeededList(wiring.Component):
                     m.next = "MARK"
             with m.State("MARK"):
                 m.d.comb += marking.eq(1)
-                m.d.sync += [row.eq(0), loaded.eq(0), emptied.eq(0)]
+                m.d.sync += [row.eq(0), emptied.eq(0)]
                 with m.If(beats.valid & beats.ready & beats.payload.last):
                     m.next = "MARKED"
             with m.State("MARKED"):
                 # The last marks are written, then the first row is read.
                 m.d.sync += emptied.eq(marked.idle)
-                with m.If(marked.idle & emptied):
+                m.d.comb += begins.eq(marked.idle & emptied)
+                with m.If(begins):
                     m.next = "SCAN"
             with m.State("SCAN"):
-                m.d.comb += found.valid.eq(loaded & (rest != 0))
-                with m.If(~loaded):
-                    # The next row is read while this one is sent.
-                    m.d.sync += [rest.eq(word), loaded.eq(1), shown.eq(row), row.eq(row + 1), ends.eq(last_row)]
-                with m.Elif(found.ready):
-                    m.d.sync += rest.eq(rest & ~lowest)
-                with m.If(loaded & (rest == lowest) & found.ready):
-                    m.d.sync += loaded.eq(0)
-                    with m.If(ends):
-                        m.d.sync += [window.eq(window + 1), row.eq(0)]
-                        m.next = "CLEAR"
-                        with m.If(last_window):
-                            m.d.sync += finished.eq(1)
-                            m.next = "IDLE"
+                m.d.comb += scanning.eq(1)
+                with m.If(next_row):
+                    m.d.sync += row.eq(row + 1)
+                with m.If(scanned):
+                    m.d.sync += [window.eq(window + 1), row.eq(0)]
+                    m.next = "CLEAR"
+                    with m.If(last_window):
+                        m.d.sync += finished.eq(1)
+                        m.next = "IDLE"
         m.d.sync += Cover((window != 0) & found.valid)
         return finished
+
+    def _scan(self, m: Module, found: stream.Interface, banks: _Banks, walk: _Place) -> Value:
+        """Send the marks of a row word by word while the next row is read; return whether those of the last are sent.
+
+        Words without marks take no cycle, a row two at least: it is read in the one and looked at in the other.
+        """
+        words, bank_of = self._row // _WORD, self._banks
+        # Bits of a VID's place in its row: the bank's are the lowest.
+        there = Cat(banks[bit % bank_of][0].data[bit // bank_of] for bit in range(self._row))
+        # The row that was read, and its words that were not looked at; of one of these the marks that were not sent.
+        held, left, at, read, ended = Signal(self._row), Signal(words), Signal.like(walk.row), Signal(), Signal()
+        rest, place = Signal(_WORD), Signal(len(walk.row) + exact_log2(words))
+        lowest, position = _lowest(m, rest)
+        first = Signal(words)
+        free, more = Signal(), Signal()
+        m.d.comb += [
+            found.valid.eq(walk.scanning & (rest != 0)),
+            found.payload.eq(Cat(position, place, walk.window)),
+            free.eq((rest == 0) | ((rest == lowest) & found.ready)),
+            first.eq(left & -left),
+            # The last word of a row makes room for the next row, unless that has been the last one.
+            more.eq(~ended & read & ((left == 0) | (free & (left == first)))),
+            walk.next_row.eq(walk.scanning & more),
+        ]
+        with m.If(walk.begins):
+            m.d.sync += [rest.eq(0), left.eq(0), ended.eq(0)]
+        m.d.sync += read.eq(walk.begins | (walk.scanning & ~more))
+        with m.If(walk.scanning):
+            with m.If(found.ready):
+                m.d.sync += rest.eq(rest & ~lowest)
+            with m.If(free):
+                for n in range(words):
+                    with m.If(first[n]):
+                        m.d.sync += [
+                            rest.eq(held.word_select(n, _WORD)),
+                            place.eq(Cat(Const(n, exact_log2(words)), at)),
+                        ]
+                m.d.sync += left.eq(left & ~first)
+            with m.If(more):
+                m.d.sync += [
+                    held.eq(there),
+                    left.eq(Cat(there.word_select(n, _WORD).any() for n in range(words))),
+                    at.eq(walk.row),
+                    ended.eq(walk.last_row),
+                ]
+        return walk.scanning & ended & (left == 0) & (rest == 0)
 
     def _mark(self, m: Module, beats: stream.Interface, banks: _Banks, window: Value) -> "_Marks":
         """Compare the words of a beat, then mark in each cycle one of them in each bank, and report one."""
@@ -253,7 +312,7 @@ class NeededList(wiring.Component):
         for n in range(count):
             with m.If(chosen[n]):
                 m.d.comb += at.eq(vids[n][bank_bits:])
-        bits = exact_log2(_ROW) - bank_bits
+        bits = exact_log2(self._row) - bank_bits
         # A row that is written while it is read is that of the mark before.
         again, place, before = Signal(), Signal.like(at), Signal.like(write.data)
         m.d.sync += [

@@ -15,9 +15,9 @@ from hw.graph.csr_reader import CsrReader, ErrorReport
 from hw.memory.word_serialiser import WordSerialiser
 from hw.memory.word_writer import WordWriter
 from hw.ring.boundary_table import BoundaryTable
-from hw.ring.control import RING_OPCODES, Control, Phase
+from hw.ring.control import RING_OPCODES, Control
 from hw.ring.filter_array import FilterArray
-from hw.ring.formats import POSITION_BITS, LinkSignature, RingConfig
+from hw.ring.formats import POSITION_BITS, LinkSignature, Phase, RingConfig
 from hw.ring.halo_writer import HaloWriter
 from hw.ring.halt import Halt
 from hw.ring.local_adder import LocalAdder
@@ -371,19 +371,18 @@ class RingUnit(wiring.Component):
     def _start_units(self, m: Module, units: _Units) -> None:
         """Start units in their phases, with the command's operands."""
         control, rows = units.control, units.control.rows
-        scatter, reduce, list_ = (control.view(opcode) for opcode in (Opcode.SCATTER, Opcode.REDUCE, Opcode.LIST))
+        scatter, reduce, list_ = control.view(Opcode.SCATTER), control.view(Opcode.REDUCE), control.list_settings
         needed, list_writer, filter_, gather = units.needed, units.list_writer, units.filter, units.gather
         first_row = rows.base + reduce.first_source * rows.stride
         m.d.comb += [
             units.boundaries.start.eq(control.load),
-            units.boundaries.address.eq(control.words(Opcode.LIST, "boundaries")),
+            units.boundaries.address.eq(list_.boundaries),
             needed.start.eq(control.build),
-            needed.edges.address.eq(control.words(Opcode.LIST, "edges")),
-            needed.edges.words.eq(list_.edge_count << list_.weighted),
+            needed.edges.eq(list_.edges),
             needed.weighted.eq(list_.weighted),
             needed.partials.eq(list_.partials),
             list_writer.start.eq(control.build),
-            list_writer.address.eq(control.beats(Opcode.LIST, "needed")),
+            list_writer.address.eq(list_.needed),
             list_writer.ended.eq(needed.done),
             filter_.start.eq(control.flow),
             filter_.address.eq(control.words(Opcode.SCATTER, "needed")),

@@ -31,6 +31,7 @@ BLOCKS: tuple[Block, ...] = (
         measures=(
             "ring.remote_array",
             "ring.needed_list",
+            "ring.list_control",
             "ring.filter_array",
             "ring.filter_window",
             "ring.filter_feed",
@@ -43,6 +44,7 @@ BLOCKS: tuple[Block, ...] = (
     ),
     Block(name="ring.remote_array", factory="hw.ring.remote_array:RemoteArray"),
     Block(name="ring.needed_list", factory="hw.ring.needed_list:NeededList"),
+    Block(name="ring.list_control", factory="hw.ring.list_control:ListControl"),
     Block(name="ring.filter_array", factory="hw.ring.filter_array:FilterArray"),
     Block(name="ring.filter_window", factory="hw.ring.filter_window:FilterWindow"),
     Block(name="ring.filter_feed", factory="hw.ring.filter_feed:FilterFeed"),

@@ -26,8 +26,7 @@ PHASES = {
     "nop": "A command that does nothing.",
     "start": "From the start to the first command: the image's header and the first commands are read.",
     "between": "A command is answered and the next one is handed on.",
-    "list_background": "The next command is for the ring unit, which still makes the list that LIST began.",
-    "scatter_background": "The next command is for the ring unit, which still sends the part of the SCATTER before.",
+    "scatter_background": "The next command waits for the SCATTER before it, which goes on or waits for the list.",
     "end": "From the last command to the completion.",
 }
 
@@ -57,7 +56,6 @@ TERMS = {
 _GAPS = {
     "start": "start",
     "between": "between commands",
-    "list_background": "LIST in the background",
     "scatter_background": "SCATTER in the background",
     "end": "end",
     "all": "all",

@@ -46,8 +46,8 @@ __all__ = [
 CHIPLETS = 4
 #: Entries of a filter window.
 ENTRIES = 3
-#: Vertices of the needed list's window: the smallest, so that small graphs take several.
-BITMAP = 64
+#: Vertices of the needed list's window: of few rows, so that small graphs take several.
+BITMAP = 512
 #: Bits of a memory beat and of a flit: two flits a beat, so that they have to be packed.
 DATA, LINK = 128, 64
 #: Beats of the longest row, and its elements.

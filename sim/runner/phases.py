@@ -40,16 +40,14 @@ class Gap(StrEnum):
     START = "start"
     #: Commands are handed on and answered.
     BETWEEN = "between"
-    #: The ring unit still makes the list of the LIST before, and takes no command.
-    LIST = "list_background"
-    #: The ring unit still sends the part of the SCATTER before, and takes no command.
+    #: The ring unit still makes its list, or sends the part of the SCATTER before, and takes no command.
     SCATTER = "scatter_background"
     #: From the last command to the completion.
     END = "end"
 
 
-#: Commands that the ring unit answers before it has carried them out.
-_IN_BACKGROUND = {"list": Gap.LIST, "scatter": Gap.SCATTER}
+#: Commands that the ring unit answers before it has carried them out, and behind which it takes none of the others.
+_IN_BACKGROUND = {"scatter": Gap.SCATTER}
 
 
 def every_cycle(phases: Sequence[Phase], began: int, ended: int) -> list[Phase]:

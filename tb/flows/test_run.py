@@ -65,14 +65,6 @@ def check_phases(result: dict[str, Any]) -> None:
     assert 0 < phases["end"] < 10
 
 
-def test_a_list_in_the_background_has_a_name(tmp_path: Path) -> None:
-    """On two chiplets that have many edges and few features, so that the list takes longer than the first part."""
-    graph = "synthetic:power-law,nodes=300,degree=12,features=8"
-    result = run(Request(graph, config="small", chiplets=2, out=tmp_path))
-    check_phases(result)
-    assert result["cycles_by_phase"]["layer0.list_background"] > 300
-
-
 #: A small chiplet with everything: community PEs, a neural chip, an attribute core. Half of karate has too many edges.
 WHOLE = (
     small_community(64)

@@ -9,10 +9,10 @@ import cocotb
 from cocotb.triggers import RisingEdge
 
 from contracts import COMMANDS, LINE_BYTES, ROW_BYTES, Error, Opcode
-from hw.ring.control import Phase
+from hw.ring.formats import Phase
 from sim.harness.bench import Bench
 from sim.ring.parts import CHIPLETS, DATA, LINK, MAX_OUT
-from tb.ring.part_bench import ADDRESSES, ROWS, begin
+from tb.ring.part_bench import ADDRESSES, LIST, ROWS, begin
 
 __all__ = ["commands_step_through_their_phases"]
 
@@ -135,27 +135,95 @@ class Commands:
         self.bench.drive("control_errors__0", [self.report])
         await self.answered(*self.asked, report=self.report)
 
-    async def list(self, fails_in: str = "") -> None:
-        """Take a LIST through its phases, in which no command is taken, or to the one in which it fails."""
+    async def begin_list(self) -> None:
+        """Take a LIST to its first phase: it is answered at once."""
         weighted = self.bench.random.getrandbits(1)
         edges = self.bench.random.getrandbits(32 - weighted)
-        await self.give(Opcode.LIST, {"tiles": self.chiplets, "weighted": weighted, "edge_count": edges}, [])
-        # It is answered at once, while the work begins.
+        fields = {"tiles": self.chiplets, "weighted": weighted, "edge_count": edges}
+        given = await self.give(Opcode.LIST, fields, [])
+        await self.edge
+        assert self.pulses == []
         await self.edge
         assert self.pulses == ["load"]
         await self.quiet("LOAD")
         await self.until_asked(1)
         assert self.asked == [("executed", GOOD)]
+        settings = LIST.unpack(self.get("list_settings"))
+        assert settings == {
+            "boundaries": self.words(given["boundaries"]),
+            "needed": (self.base + given["needed"]) * LINE_BYTES * 8 // DATA % ADDRESSES,
+            "edges": {"address": self.words(given["edges"]), "words": edges << weighted},
+            "weighted": weighted, "partials": given["partials"],
+        }  # fmt: skip
+
+    async def list(self, fails_in: str = "") -> None:
+        """Take a LIST through its phases, in which commands are taken, or to the one in which it fails."""
+        await self.begin_list()
         if fails_in == "LOAD":
             return await self.fails_unseen()
         await self.flag("loaded", ["build"])
         await self.quiet("BUILD")
-        assert not int(self.dut.control_command__ready.value)
+        assert int(self.dut.control_command__ready.value)
         if fails_in == "BUILD":
             return await self.fails_unseen()
         await self.flag("listed", [])
         await self.quiet("NONE")
         assert self.asked == [("executed", GOOD)]
+
+    async def waits_for_list(self, opcode: Opcode, fields: dict[str, int], starts: Sequence[str]) -> None:
+        """Give a command behind a LIST: it starts nothing before there is the list."""
+        await self.begin_list()
+        await self.give(opcode, fields, [])
+        await self.quiet("LOAD")
+        await self.flag("loaded", ["build"])
+        await self.quiet("BUILD")
+        assert not self.asked
+        self.set("listed", 1)
+        for _ in range(4):
+            await self.edge
+            self.set("listed", 0)
+            if pulses := self.pulses:
+                break
+        assert pulses == [*starts]
+
+    async def passes_list(self) -> None:
+        """Take a BARRIER to its end behind a LIST that goes on."""
+        await self.begin_list()
+        await self.give(Opcode.BARRIER, {}, ["arrive"])
+        await self.flag("arrived", ["pass_"])
+        await self.answered()
+        await self.flag("loaded", ["build"])
+        await self.flag("listed", [])
+
+    async def scatter_behind_list(self, beside: int, more: int, fails: bool = False) -> None:
+        """Take a SCATTER that is answered while the list behind which it waits is made; then it begins."""
+        await self.begin_list()
+        f_out = self.bench.random.randrange(1, MAX_OUT + 1)
+        how = {"tiles": self.chiplets, "f_out": f_out, "more": more, "beside": beside}
+        given = await self.give(Opcode.SCATTER, how, [])
+        await self.until_asked(1)
+        assert self.asked == [("executed", GOOD)]
+        await self.edge
+        assert self.get("exchanging") == beside
+        await self.flag("loaded", ["build"])
+        await self.quiet("BUILD")
+        if fails:
+            return await self.ends_exchange_unseen()
+        await self.flag("listed", [])
+        for _ in range(2):
+            await self.edge
+            assert self.get("exchanging") == beside
+            if pulses := self.pulses:
+                break
+        assert pulses == ["flow", "send"]
+        await self.quiet("FLOW")
+        self.rows(given["combined"], f_out)
+        await self.until_asked(2)
+        await self.flag("sent", ["drain"] * (not more))
+        if not more:
+            await self.flag("drained", ["forget"])
+            await self.bench.cycles(2)
+        assert not self.get("exchanging")
 
     async def fails_unseen(self) -> None:
         """Report an error after the answer: the next command starts nothing and is answered with it."""
@@ -307,6 +375,18 @@ async def commands_step_through_their_phases(dut: Any, stall: float) -> None:
         await control.part(first=True)
         await control.scatter_beside(0, first=False)
         await control.barrier()
+        await control.scatter_behind_list(beside=1, more=0)
+        await control.scatter_behind_list(beside=0, more=1)
+        await control.scatter(0, first=False)
+        await control.passes_list()
+        await control.waits_for_list(Opcode.LIST, {"tiles": control.chiplets, "weighted": 0}, ["load"])
+        await control.flag("loaded", ["build"])
+        await control.flag("listed", [])
+        await control.until_asked(1)
+        await control.waits_for_list(Opcode.REDUCE, {"f_out": 5}, ["reduce"])
+        await control.until_asked(2)
+        await control.flag("reduced", [])
+        await control.until_asked(3)
         await control.list()
         # No hubs, no sums.
         await control.give(Opcode.REDUCE, {"f_out": 5, "hub_count": 0}, [])
@@ -347,6 +427,9 @@ async def commands_step_through_their_phases(dut: Any, stall: float) -> None:
         await bench.reset()
         await control.list()
         await control.scatter_beside(0x1234_5678)
+        for beside, more in ((1, 0), (0, 1)):
+            await bench.reset()
+            await control.scatter_behind_list(beside, more, fails=True)
         for first in (True, False):
             await bench.reset()
             await control.list()

@@ -172,7 +172,7 @@ async def lists(bench: Bench, dut: Any, sources: list[int], boundaries: list[int
 @cocotb.parametrize(idle=[0.0, 0.4], stall=[0.0, 0.6])
 async def sources_elsewhere_come_sorted_and_once(dut: Any, idle: float, stall: float) -> None:
     bench = await begin(dut, idle=idle, stall=stall)
-    for vertices in (1, 40, 64, 65, 200):
+    for vertices in (1, 40, 64, 65, 200, BITMAP, BITMAP + 1, 3 * BITMAP):
         inner = sorted(bench.random.randrange(vertices + 1) for _ in range(CHIPLETS - 1))
         boundaries = [0, *inner, vertices]
         position = bench.random.randrange(CHIPLETS)
@@ -193,7 +193,7 @@ async def each_vertex_counts_for_its_owner(dut: Any) -> None:
     bench = await begin(dut)
     for turn in range(16):
         # Some counts of more than four bits; the last vertex of a window for any owner.
-        size = (12, 64, 100, 64)[turn // 4]
+        size = (12, BITMAP, 100, BITMAP)[turn // 4]
         inner = (bench.random.choice((0, bench.random.randrange(size), size)) for _ in range(CHIPLETS - 1))
         boundaries = sorted([0, *inner, size])
         position = turn % CHIPLETS
