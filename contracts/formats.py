@@ -170,7 +170,8 @@ COMMANDS: dict[Opcode, Layout] = {
             ),
             _u("first_granule", 12, "with DIGITS, where the three rows of this block begin in it; each is padded"),
             _u("distance", 13, "of dense rows of features, in granules; 0: that of f_in, rows follow each other"),
-            _u("table", 32, "s_src that community PEs read at once, more than `vertices`, for PROCESS; 0: no more"),
+            _u("table", 32, "vertices of whose factors and features community PEs read all for PROCESS; 0: of no more"),
+            _line("scales_destination", "s_dst, of `table` vertices"),
         ],
     ),
     Opcode.AGGREGATE: _command(

@@ -402,6 +402,17 @@ def _features(
         if ahead < owned.count:
             rest = Rest(ahead, rows, 0, False, source)
         return [_dense(rows, part, owned, source, rows.row_bytes, blocks) for part in cut], rest
+    if ahead < owned.count and len(blocks) == 1:
+        # PROCESS goes on in the arrays in which COMBINE began.
+        entries, count, begins = place_sparse(p, features, apart=apart)
+        p.spare += max(0, 2 * len(cut) - 2)
+        return [
+            Part(
+                len(part), entries, count, Reference.row(source, part.start), owned.first + part.start,
+                Reference.row(begins, part.start),
+            )
+            for part in cut
+        ], Rest(ahead, entries, begins, True, source)  # fmt: skip
     given = []
     for part in cut:
         scales, pieces = Reference.row(source, part.start), []

@@ -401,8 +401,8 @@ def combine(p: Program, plan: LayerPlan, block: Block, part: Part, root: Root | 
         own |= {"scales": Reference.row(root.scales, first)}
     own["in_turn"] = plan.fetch is not None
     if plan.rest and len(plan.parts) == len(block.sums) == 1:
-        # PROCESS finds the factors of the others there.
-        own |= {"table": block.sums[0].vertices}
+        # PROCESS finds the factors of all there.
+        own |= {"table": block.sums[0].vertices, "scales_destination": block.sums[0].scales}
     if block.cut:
         assert plan.digits
         size = block.distance * ROW_BYTES

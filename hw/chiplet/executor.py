@@ -23,7 +23,7 @@ _DECIDED = 5
 #: Which address adder each operand uses; a unit's address comes from the same adder with every opcode.
 _SLOTS = {
     Opcode.LOAD_WEIGHTS: ("weights", "biases"),
-    Opcode.COMBINE: ("features", "scales", "combined", "feature_offsets"),
+    Opcode.COMBINE: ("features", "scales", "combined", "feature_offsets", "scales_destination"),
     Opcode.AGGREGATE: ("edges", "scales", "combined", "results", "offsets", "own"),
 }
 
@@ -261,6 +261,7 @@ class Executor(wiring.Component):
         m.d.comb += front.unused.eq(
             front.among(
                 (Opcode.COMBINE, "feature_offsets", ~combine.sparse),
+                (Opcode.COMBINE, "scales_destination", 1),
                 (Opcode.AGGREGATE, "scales", aggregate.attention != 0),
                 (Opcode.AGGREGATE, "own", ~aggregate.rooted),
             )

@@ -39,7 +39,7 @@ _DECIDED = {Opcode.LOAD_WEIGHTS: 3, Opcode.COMBINE: 2, Opcode.LOCATE: 2, Opcode.
 #: Which address adder each operand uses.
 _SLOTS = {
     Opcode.LOAD_WEIGHTS: ("weights", "biases"),
-    Opcode.COMBINE: ("features", "feature_offsets", "scales", "combined"),
+    Opcode.COMBINE: ("features", "feature_offsets", "scales", "combined", "scales_destination"),
     Opcode.LOCATE: ("offsets", "edges", "state"),
     Opcode.PROCESS: ("features", "feature_offsets", "scales_source", "results", "scales_destination", "rows"),
 }
@@ -467,6 +467,7 @@ class Controller(wiring.Component):
             front.unused.eq(
                 front.among(
                     (Opcode.COMBINE, "feature_offsets", ~combine.sparse),
+                    (Opcode.COMBINE, "scales_destination", combine.table == 0),
                     (Opcode.PROCESS, "features", ~combines & ~process.rooted),
                     (Opcode.PROCESS, "feature_offsets", ~placed & ~(process.sparse & combines)),
                     (Opcode.PROCESS, "scales_source", ~combines),
@@ -498,6 +499,7 @@ class Controller(wiring.Component):
         combines, placed = Signal(), Signal()
         m.d.sync += [combines.eq(self._combines(process)), placed.eq(self._placed(process))]
         sparse_words = Mux(process.sparse & combines, process.vertices + 1, 0)
+        entries = Mux(combine.table == 0, combine.vertices, combine.table)
         with m.If(front.start):
             with m.Switch(front.opcode):
                 with m.Case(Opcode.COMBINE):
@@ -511,10 +513,10 @@ class Controller(wiring.Component):
                     m.d.sync += self._of_table(
                         Opcode.COMBINE,
                         lengths,
-                        ("feature_offsets", Mux(combine.sparse, combine.vertices + 1, 0)),
-                        # What follows them is read for PROCESS, as s_dst too: mostly it is the same.
-                        ("scales", Mux(combine.table == 0, combine.vertices, combine.table)),
-                        ("scales", combine.table),
+                        # What follows them is read for PROCESS, which then begins at once.
+                        ("feature_offsets", Mux(combine.sparse, entries + 1, 0)),
+                        ("scales", entries),
+                        ("scales_destination", combine.table),
                     )
                 with m.Case(Opcode.PROCESS):
                     m.d.sync += self._of_process(process)

@@ -236,7 +236,10 @@ class CommunityEngine(wiring.Component):
 
     @staticmethod
     def _behind_graph(m: Module, blocks: _Blocks, name: str) -> Any:
-        """Return the requests of a block, which wait while the graph is requested: locating it takes longest."""
+        """Return the requests of a block, which wait while the graph is requested: locating it takes longest.
+
+        COMBINE does not wait: other chiplets need its rows.
+        """
         request = getattr(blocks, name).request
         later, opens = request.signature.create(path=(f"{name}_request",)), Signal(name=f"{name}_open")
         m.d.comb += [
@@ -246,7 +249,7 @@ class CommunityEngine(wiring.Component):
         ]
         # What is offered stays.
         with m.If(~later.valid | later.ready):
-            m.d.sync += opens.eq(~blocks.locator.reading)
+            m.d.sync += opens.eq(~blocks.locator.reading | blocks.controller.combining)
         return later
 
     def _load_parameters(self, m: Module, blocks: _Blocks) -> None:

@@ -410,9 +410,9 @@ async def a_command_without_vertices_ends_at_once(dut: Any) -> None:
 
 @cocotb.test()
 async def addresses_that_are_not_used_are_not_checked(dut: Any) -> None:
-    """Name no offsets to a dense command, and no own rows to one that has none."""
+    """Name no offsets to a dense command, no other factors to any, and no own rows to one that has none."""
     executor = await make(dut)
-    fields = {"sparse": 0, "kind": 0, "f_in": 1, "feature_offsets": 0xFFFFFFFF}
+    fields = {"sparse": 0, "kind": 0, "f_in": 1, "feature_offsets": 0xFFFFFFFF, "scales_destination": 0xFFFFFFFF}
     await executor.run(Opcode.COMBINE, command(executor.part, Opcode.COMBINE) | fields)
     fields = {"rooted": 0, "own": 0xFFFFFFFF}
     await executor.run(Opcode.AGGREGATE, command(executor.part, Opcode.AGGREGATE) | fields)

@@ -350,7 +350,8 @@ class World:
     def _unused(opcode: Opcode, fields: Fields) -> set[str]:
         """Return the addresses that a command does not use."""
         if opcode == Opcode.COMBINE:
-            return set() if fields["sparse"] else {"feature_offsets"}
+            unused = {"feature_offsets": not fields["sparse"], "scales_destination": fields["table"] == 0}
+            return {name for name, is_unused in unused.items() if is_unused}
         if opcode == Opcode.PROCESS:
             combines = _combines(fields)
             placed = fields["positions"] if fields["combined"] else 0
@@ -501,9 +502,9 @@ class World:
             "result_beats": (-1, distance * self.beats_of_granule),
             "first_result": (-1, 0),
             **self._table(
-                (fields["feature_offsets"], (vertices + 1) * sparse),
+                (fields["feature_offsets"], ((fields["table"] or vertices) + 1) * sparse),
                 (fields["scales"], fields["table"] or vertices),
-                (fields["scales"], fields["table"]),
+                (fields["scales_destination"], fields["table"]),
             ),
         }
         await self._work(True, {"first": (-1, first), "vertices": (-1, vertices), **fixed})
