@@ -96,7 +96,7 @@ class Controller(wiring.Component):
         The records of the last location are there; give them out again instead of a location that would find them.
     settings, combination, features : Out
         Of the PEs, of the combiners, of the feature reader.
-    table_start : Out(1), table_addresses, table_words : Out
+    table_start : Out(1), table_addresses, table_words, table_first : Out
         For the node table.
     load : stream of `RangeRequest`, loaded : In(1)
         Weights, then biases to read; a row of weights, or a bias, has been written.
@@ -158,6 +158,7 @@ class Controller(wiring.Component):
                 "table_start": Out(1),
                 "table_addresses": Out(range_["address"].shape).array(len(ARRAYS)),
                 "table_words": Out(32).array(len(ARRAYS)),
+                "table_first": Out(bits_for(nodes)),
                 "load": Out(stream.Signature(range_)),
                 "loaded": In(1),
                 "skip_weights": Out(1),
@@ -504,6 +505,7 @@ class Controller(wiring.Component):
             with m.Switch(front.opcode):
                 with m.Case(Opcode.COMBINE):
                     m.d.sync += [*self._of_combine(combine), vertices.eq(combine.vertices)]
+                    m.d.sync += self.table_first.eq(combine.vertices)
                     m.d.sync += self._dense(sizes.f_in, sizes)
                     apart = combine.distance * _WORDS_OF_GRANULE
                     with m.If(combine.distance != 0):
@@ -513,13 +515,13 @@ class Controller(wiring.Component):
                     m.d.sync += self._of_table(
                         Opcode.COMBINE,
                         lengths,
-                        # What follows them is read for PROCESS, which then begins at once.
+                        # What follows those of its vertices is read for PROCESS, which then begins at once.
                         ("feature_offsets", Mux(combine.sparse, entries + 1, 0)),
                         ("scales", entries),
                         ("scales_destination", combine.table),
                     )
                 with m.Case(Opcode.PROCESS):
-                    m.d.sync += self._of_process(process)
+                    m.d.sync += [*self._of_process(process), self.table_first.eq(0)]
                     m.d.sync += [vertices.eq(process.vertices), *self._dense(sizes.f_in, sizes)]
                     m.d.sync += [self.features.placed.eq(placed), self.features.shifted.eq(placed & combines)]
                     m.d.sync += self._of_table(

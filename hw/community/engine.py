@@ -305,7 +305,9 @@ class CommunityEngine(wiring.Component):
             self.working.eq(Cat(*(unit.working for unit in blocks.combiners), *(pe.adding for pe in blocks.pes))),
             controller.records_ended.eq(dispatcher.ended),
             controller.records_busy.eq(
-                Cat(block.busy for block in (*blocks.sums, *blocks.finishers, blocks.vertices)).any() | blocks.moving
+                Cat(block.busy for block in (*blocks.sums, *blocks.finishers, blocks.vertices)).any()
+                | blocks.moving
+                | blocks.table.reading
             ),
         ]
 
@@ -330,6 +332,7 @@ class CommunityEngine(wiring.Component):
             controller.vertices_ended.eq(vertices.ended),
             table.start.eq(controller.table_start),
             table.forget.eq(self.starts),
+            table.first.eq(controller.table_first),
             *(table.addresses[n].eq(address) for n, address in enumerate(controller.table_addresses)),
             *(table.words[n].eq(words) for n, words in enumerate(controller.table_words)),
             controller.ready.eq(~table.busy & ~Cat(unit.busy for unit in blocks.units).any()),

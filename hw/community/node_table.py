@@ -1,6 +1,8 @@
 """Node table: offsets of features and scales of all vertices, kept on the chip during a layer."""
 
-from amaranth.hdl import Array, Cover, Module, Mux, Signal
+from typing import NamedTuple, Self
+
+from amaranth.hdl import Array, Cat, Cover, Module, Mux, Signal, Value
 from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
@@ -23,8 +25,36 @@ _BURSTS = 8
 Lookup = data.StructLayout({"offset": _WORD, "source": struct(SCALE), "destination": struct(SCALE)})
 
 
+class _Array(NamedTuple):
+    """Where an array is from: its first beat, and its words."""
+
+    begin: Signal
+    words: Signal
+
+
+class _Part(NamedTuple):
+    """A part of an array: which one, whether it is its rest, and its bit among all parts."""
+
+    array: Signal
+    rest: Signal
+    bit: Signal
+
+    @classmethod
+    def lowest(cls, m: Module, name: str, parts: Signal) -> Self:
+        """Return the first of `parts`."""
+        count = len(ARRAYS)
+        part = cls(Signal(range(count), name=f"{name}_array"), Signal(name=f"{name}_rest"), Signal.like(parts))
+        m.d.comb += part.bit.eq(parts & -parts)
+        for n in range(len(parts)):
+            with m.If(part.bit[n]):
+                m.d.comb += [part.array.eq(n % count), part.rest.eq(n // count)]
+        return part
+
+
 class NodeTable(wiring.Component):
     """Reads three arrays of words, a beat a cycle, then answers look-ups; not while it is busy.
+
+    The entries of some vertices come first, and are looked up while those of the others are read.
 
     An array kept from the previous layer is not read again, and one that serves as both scales is read once.
 
@@ -40,17 +70,20 @@ class NodeTable(wiring.Component):
     Attributes
     ----------
     start : In(1)
-        Read the missing arrays; only while not busy.
+        Read the missing arrays, once those before have been read; only while not busy.
     forget : In(1)
         Invalidate all arrays: the memory may have changed, or a read may have failed.
     addresses : In
         Start of each of the `ARRAYS`, in words, aligned to a beat.
     words : In
         Their lengths, at most those of all vertices; an array of length 0 is left unchanged.
-    busy : Out(1)
-        Arrays are being read.
+    first : In
+        Number of the vertices whose entries come first; 0: all come first. Constant, like `addresses` and `words`,
+        in the cycle of `start` and while `busy`.
+    busy, reading : Out(1)
+        Entries of these vertices, of any vertices, are being read.
     vertex, found
-        A vertex, and in the next cycle its entry.
+        A vertex whose entry is there, and in the next cycle the entry.
     request, beat
         Port of the read arbiter.
 
@@ -74,7 +107,9 @@ class NodeTable(wiring.Component):
                 "forget": In(1),
                 "addresses": In(request["address"].shape).array(len(ARRAYS)),
                 "words": In(range(2 * nodes)).array(len(ARRAYS)),
+                "first": In(range(2 * nodes)),
                 "busy": Out(1),
+                "reading": Out(1),
                 "vertex": In(range(2 * nodes)).array(ports),
                 "found": Out(Lookup).array(ports),
                 "request": Out(stream.Signature(ReadRequest(address_width, data_width))),
@@ -85,70 +120,15 @@ class NodeTable(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         """Store whole beats; select a word of a beat after the read."""
         m = Module()
-        m.submodules.splitter = splitter = self._splitter
-        under_way = Signal(range(_BURSTS + 1))
-        m.d.comb += [
-            self.request.payload.eq(splitter.request.payload),
-            self.request.valid.eq(splitter.request.valid & (under_way != _BURSTS)),
-            splitter.request.ready.eq(self.request.ready & (under_way != _BURSTS)),
-        ]
-        m.d.sync += under_way.eq(
-            under_way + (self.request.valid & self.request.ready) - (self.beat.valid & self.beat.payload.last)
-        )
         words = self.data_width // _WORD
         beat_bits = exact_log2(words)
         # Only the array of offsets has an entry more than there are vertices.
         depth, place = self.nodes // words, Signal(range(self.nodes // words + 1))
-        # Arrays to request, and those with outstanding beats; both in order.
-        to_ask, to_come = Signal(len(ARRAYS)), Signal(len(ARRAYS))
-        asking, coming = Signal(range(len(ARRAYS))), Signal(range(len(ARRAYS)))
-        for n in reversed(range(len(ARRAYS))):
-            with m.If(to_ask[n]):
-                m.d.comb += asking.eq(n)
-            with m.If(to_come[n]):
-                m.d.comb += coming.eq(n)
-        final = Signal.like(place)
-        m.d.comb += [
-            splitter.i.payload.address.eq(Array(self.addresses)[asking]),
-            splitter.i.payload.words.eq(Array(self.words)[asking]),
-            splitter.i.valid.eq(to_ask.any()),
-            splitter.part.ready.eq(1),
-            final.eq((Array(self.words)[coming] - 1) >> beat_bits),
-            self.busy.eq(to_come.any()),
-        ]
-        with m.If(splitter.i.valid & splitter.i.ready):
-            m.d.sync += to_ask.eq(to_ask & ~(1 << asking))
+        begins, for_both = Signal(), Signal()
+        arrays, wanted = self._missing(m, begins, for_both)
+        coming = self._read(m, arrays, wanted, begins, place)
         # Every beat has its place in the table, so none needs a queue.
         comes, beat = self.beat.valid, self.beat.payload
-        with m.If(comes):
-            m.d.sync += place.eq(place + 1)
-            with m.If(place == final):
-                m.d.sync += [place.eq(0), to_come.eq(to_come & ~(1 << coming))]
-        there, missing, asked = Signal(len(ARRAYS)), Signal(len(ARRAYS)), Signal(len(ARRAYS))
-        # One array is both scales: it is read for the first and also written for the second.
-        source, destination = ARRAYS.index("source"), ARRAYS.index("destination")
-        both, for_both = Signal(), Signal()
-        m.d.comb += [
-            both.eq(
-                missing[source]
-                & missing[destination]
-                & (self.addresses[source] == self.addresses[destination])
-                & (self.words[source] == self.words[destination])
-            ),
-            asked.eq(missing & ~(both << destination)),
-        ]
-        for n in range(len(ARRAYS)):
-            # The beats of the array.
-            wanted = self.addresses[n][beat_bits:]
-            address, words_there = Signal.like(wanted), Signal.like(self.words[n])
-            same = there[n] & (address == wanted) & (words_there == self.words[n])
-            m.d.comb += missing[n].eq((self.words[n] != 0) & ~same)
-            with m.If(self.start & missing[n]):
-                m.d.sync += [there[n].eq(1), address.eq(wanted), words_there.eq(self.words[n])]
-        with m.If(self.start):
-            m.d.sync += [to_ask.eq(asked), to_come.eq(asked), for_both.eq(both)]
-        with m.If(self.forget):
-            m.d.sync += there.eq(0)
 
         low = [Signal(beat_bits, name=f"low_{port}") for port in range(self.ports)]
         rows = [vertex >> beat_bits for vertex in self.vertex]
@@ -161,27 +141,112 @@ class NodeTable(wiring.Component):
                 shape=data.ArrayLayout(_WORD, words), depth=depth, init=[], attrs=dict(NO_BYPASS)
             )
             write = kept.write_port()
-            wanted = coming == number
-            if number == destination:
-                wanted |= for_both & (coming == source)
+            mine = coming == number
+            if name == "destination":
+                mine |= for_both & (coming == ARRAYS.index("source"))
             m.d.comb += [
-                write.en.eq(comes & wanted & ~place[-1]),
-                # Nothing is looked up while arrays are read, so the first look-up shares its port with the beats.
-                write.addr.eq(Mux(self.busy, place, rows[0])),
+                write.en.eq(comes & mine & ~place[-1]),
+                write.addr.eq(place),
                 write.data.eq(beat.data),
             ]
             for port in range(self.ports):
                 read = registered_read(m, kept, f"{name}_{port}")
-                m.d.comb += read.addr.eq(write.addr if port == 0 else rows[port])
+                m.d.comb += read.addr.eq(rows[port])
                 field = "offset" if name == "offsets" else name
                 m.d.comb += self.found[port][field].eq(read.data[low[port]])
         for port, vertex in enumerate(self.vertex):
             m.d.sync += [low[port].eq(vertex), is_behind[port].eq(vertex[-1])]
             with m.If(is_behind[port]):
                 m.d.comb += self.found[port].offset.eq(behind)
+        return m
+
+    def _missing(self, m: Module, begins: Value, for_both: Signal) -> tuple[list[_Array], Signal]:
+        """Note what is in the table; return where its arrays are from, and those to be read.
+
+        One array that is both scales is read for s_src, and also written as s_dst (`for_both`).
+        """
+        beat_bits, count = exact_log2(self.data_width // _WORD), len(ARRAYS)
+        there, missing, both = Signal(count), Signal(count), Signal()
+        arrays = []
+        for n, name in enumerate(ARRAYS):
+            # The beats of the array.
+            wanted = self.addresses[n][beat_bits:]
+            begin, words = Signal.like(wanted, name=f"{name}_begin"), Signal.like(self.words[n], name=f"{name}_words")
+            same = there[n] & (begin == wanted) & (words == self.words[n])
+            m.d.comb += missing[n].eq((self.words[n] != 0) & ~same)
+            with m.If(begins & missing[n]):
+                m.d.sync += [there[n].eq(1), begin.eq(wanted), words.eq(self.words[n])]
+            arrays.append(_Array(begin, words))
+        source, destination = ARRAYS.index("source"), ARRAYS.index("destination")
+        m.d.comb += both.eq(
+            missing[source]
+            & missing[destination]
+            & (self.addresses[source] == self.addresses[destination])
+            & (self.words[source] == self.words[destination])
+        )
+        with m.If(begins):
+            m.d.sync += for_both.eq(both)
+        with m.If(self.forget):
+            m.d.sync += there.eq(0)
         m.d.sync += [
-            Cover(comes & (place != final), "an array of several beats"),
             Cover(self.start & there.all(), "every array may be there"),
             Cover(self.start & both, "one array is both scales"),
         ]
-        return m
+        return arrays, (missing & ~(both << destination))[:count]
+
+    def _read(self, m: Module, arrays: list[_Array], wanted: Value, begins: Signal, place: Signal) -> Signal:
+        """Read of each array what comes first, then of each the rest; return whose beat comes next, for `place`."""
+        m.submodules.splitter = splitter = self._splitter
+        comes, beat_bits, count = self.beat.valid, exact_log2(self.data_width // _WORD), len(ARRAYS)
+        under_way = Signal(range(_BURSTS + 1))
+        m.d.comb += [
+            self.request.payload.eq(splitter.request.payload),
+            self.request.valid.eq(splitter.request.valid & (under_way != _BURSTS)),
+            splitter.request.ready.eq(self.request.ready & (under_way != _BURSTS)),
+        ]
+        m.d.sync += under_way.eq(
+            under_way + (self.request.valid & self.request.ready) - (comes & self.beat.payload.last)
+        )
+        # Parts to request, and those with outstanding beats; both in order: first parts, then rests.
+        to_ask, to_come = Signal(2 * count), Signal(2 * count)
+        asking, coming = _Part.lowest(m, "asking", to_ask), _Part.lowest(m, "coming", to_come)
+        # The beat in which rests begin. An array that ends before has none.
+        split, after = Signal(range(2 * self.nodes)), Signal(range(2 * self.nodes))
+        m.d.comb += after.eq(Mux(self.first == 0, ~0, (self.first >> beat_bits) + 1))
+        lasts = [Signal.like(split, name=f"{name}_last") for name in ARRAYS]
+        asked, last, waits = Array(arrays)[asking.array], Array(lasts)[coming.array], Signal()
+        m.d.comb += [
+            begins.eq((self.start | waits) & ~self.reading),
+            splitter.i.payload.address.eq((asked.begin + Mux(asking.rest, split, 0)) << beat_bits),
+            splitter.i.payload.words.eq(
+                Mux(asking.rest, asked.words - (split << beat_bits), _least(asked.words, split << beat_bits))
+            ),
+            splitter.i.valid.eq(to_ask.any()),
+            splitter.part.ready.eq(1),
+            self.busy.eq(waits | to_come[:count].any()),
+            self.reading.eq(to_come.any()),
+        ]
+        m.d.sync += waits.eq((self.start | waits) & self.reading)
+        with m.If(splitter.i.valid & splitter.i.ready):
+            m.d.sync += to_ask.eq(to_ask & ~asking.bit)
+        ends, left = Signal(), to_come & ~coming.bit
+        m.d.comb += ends.eq(place == Mux(coming.rest, last, _least(last, split - 1)))
+        with m.If(comes):
+            m.d.sync += place.eq(place + 1)
+            with m.If(ends):
+                m.d.sync += [to_come.eq(left), place.eq(Mux(left[:count].any(), 0, split))]
+        with m.If(begins):
+            final = [(words - 1)[: len(words)] >> beat_bits for words in self.words]
+            parts = Cat(wanted, *(wanted[n] & (final[n] >= after) for n in range(count)))
+            m.d.sync += [to_ask.eq(parts), to_come.eq(parts), split.eq(after), place.eq(0)]
+            m.d.sync += [kept.eq(beat) for kept, beat in zip(lasts, final, strict=True)]
+        m.d.sync += [
+            Cover(comes & ~ends, "an array of several beats"),
+            Cover(comes & coming.rest, "the rest of an array"),
+            Cover(self.start & self.reading, "arrays wait for the rest of those before"),
+        ]
+        return coming.array
+
+
+def _least(one: Value, other: Value) -> Value:
+    return Mux(one < other, one, other)

@@ -506,6 +506,7 @@ class World:
                 (fields["scales"], fields["table"] or vertices),
                 (fields["scales_destination"], fields["table"]),
             ),
+            "table_first": (-1, vertices),
         }
         await self._work(True, {"first": (-1, first), "vertices": (-1, vertices), **fixed})
         if self.report["code"] or self.unloaded["code"]:

@@ -31,7 +31,7 @@ class Table:
         self.forget()
         self.wanted: list[int] = []
         self.found: list[list[int]] = [[] for _ in ARRAYS]
-        self.dut.start.value = self.dut.forget.value = 0
+        self.dut.start.value = self.dut.forget.value = self.dut.first.value = 0
 
     def change(self) -> None:
         """Write other words into the memory: a prime number of beats, so that every bit of an address counts."""
@@ -49,19 +49,25 @@ class Table:
         """Return places of arrays for all vertices."""
         return [(self.somewhere(), self.nodes + (name == "offsets")) for name in ARRAYS]
 
-    async def read(self, places: Places) -> int:
-        """Begin to read, and return the beats that must be asked for."""
+    async def read(self, places: Places, first: int = 0) -> int:
+        """Begin to read, the entries of `first` vertices before others; return the beats that must be asked for."""
         missing = [place[1] > 0 and place != there for place, there in zip(places, self.there, strict=True)]
         source, destination = ARRAYS.index("source"), ARRAYS.index("destination")
         twice = missing[source] and missing[destination] and places[source] == places[destination]
-        self.wanted = []
+        self.first = first
+        split = first // self.beat_words + 1 if first else 2 * self.nodes
+        before: list[int] = []
+        after: list[int] = []
         for n, (address, words) in enumerate(places):
             if missing[n]:
                 self.there[n] = address, words
                 self.found[n] = [self._word(address + at) for at in range(words)]
                 if not (twice and n == destination):
-                    first = address // self.beat_words
-                    self.wanted += range(first, first - (-words // self.beat_words))
+                    beats = range(address // self.beat_words, (address + words - 1) // self.beat_words + 1)
+                    before += beats[:split]
+                    after += beats[split:]
+        self.wanted, self.early = before + after, len(before)
+        self.dut.first.value = first
         self.memory.asked.clear()
         for n, (address, words) in enumerate(places):
             getattr(self.dut, f"addresses__{n}").value = address
@@ -74,19 +80,31 @@ class Table:
         return beat >> address % self.beat_words * 32 & 0xFFFFFFFF
 
     async def settle(self) -> int:
-        """Wait until the table is not busy, from the cycle after the start; return the cycles. All was asked for."""
+        """Wait until the table is not busy, from the cycle after the start; return the cycles. All was asked for.
+
+        Vertices whose entries come first are looked up while those of others are read.
+        """
+        began = self.bench.cycle
+        waited = await self._falls(self.dut.busy)
+        if self.first:
+            assert self.memory.asked[: self.early] == self.wanted[: self.early]
+            await self.look_up(self.first + 1)
+            await self._falls(self.dut.reading)
+        assert self.memory.asked == self.wanted
+        return waited - began - 1
+
+    async def _falls(self, level: Any) -> int:
+        """Wait until `level` is 0, at least a cycle; return the cycle."""
         began = self.bench.cycle
         while True:
             await self.bench.cycles(1)
-            if not int(self.dut.busy.value):
-                break
+            if not int(level.value):
+                return self.bench.cycle
             assert self.bench.cycle - began < 5_000
-        assert self.memory.asked == self.wanted
-        return self.bench.cycle - began - 1
 
-    async def look_up(self) -> None:
-        """Look up every vertex that is known of on every port, each in another order, one a cycle."""
-        lengths = [len(words) for words in self.found]
+    async def look_up(self, most: int | None = None) -> None:
+        """Look up vertices that are known of on every port, each in another order, one a cycle: all, or the first."""
+        lengths = [len(words[:most]) for words in self.found]
         count = max(lengths)
         orders = [self.rng.sample(range(count), count) for _ in range(self.ports)]
         for cycle in range(count + 2):
@@ -129,7 +147,7 @@ async def what_is_there_is_not_read_again(dut: Any, idle: float, stall: float) -
                 places[n] = rng.choice(spots), length + (n == 0)
         if rng.random() < 0.2:
             places[2] = places[1]
-        beats = await table.read(places)
+        beats = await table.read(places, rng.choice((0, 1, rng.randrange(nodes + 1))))
         read += beats > 0
         kept += beats == 0
         if rng.random() < 0.1:
