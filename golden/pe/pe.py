@@ -41,8 +41,6 @@ PACK_LATENCY, CHAIN_LATENCY, QUEUE_LATENCY = 10, 2, 1
 ISSUE_LATENCY = 1
 #: Beats that wait to be written in registers, if a beat takes so many cycles or more, and else.
 FEW_BEATS, MANY_BEATS, LONG_BEAT = 2, 16, 8
-#: Reads left when the bank of a task with a single chunk is given back.
-EARLY = 6
 
 
 class Mode(IntEnum):
@@ -276,7 +274,7 @@ class Sizes:
     def banks(self) -> int:
         """Tasks whose sums are held at once."""
         if self.single:
-            return 1
+            return 2
         chunks = 1 << (-(-self.max_out // self.lanes) - 1).bit_length()
         return {1: 4, 2: 4, 4: 4}.get(chunks, 2)
 
@@ -324,7 +322,7 @@ def cycles(tasks: Sequence[Task], layer: Layer, sizes: Sizes) -> int:
                 read += groups
                 leaves = read - 1 + packs + (CHAIN_LATENCY if few else QUEUE_LATENCY)
                 left.append(max(leaves, left[-1] + 1 + few) if left else leaves)
-        released.append(read - 1 - (min(EARLY, groups - 1) if sizes.single else 0))
+        released.append(read - 1)
     return left[-1]
 
 

@@ -13,7 +13,7 @@ from contracts.weights import GRANULE
 from hw.block_memory import NO_BYPASS, registered_read
 from hw.contracts import struct
 from hw.pe.chain import Chain
-from hw.pe.formats import EARLY, PEConfig, pairs
+from hw.pe.formats import PEConfig, pairs
 from hw.pe.requantiser import Requantiser
 from hw.reset import partly_reset
 from hw.stream.queue import Queue
@@ -49,12 +49,11 @@ class Drain(wiring.Component):
     read_bank, read_chunk, read_data
         Access to the sums, see `hw.pe.lanes.LaneArray`.
     released : Out(1)
-        High for one cycle when the sums of a task have been read, or soon will be: see ``PEConfig.banks``.
+        High for one cycle when the sums of a task have been read.
     o : stream of ``config.row_beat``
-    complete, bank, element, digit, last_element, release, ended
+    complete, bank, element, digit, last_element
         Number of tasks whose sums are complete; bank, first element of the group, and digit read next; the last
-        element of a row; the group of the last row with which the bank is given back; the last group of a task is
-        read. Internal, named for proofs.
+        element of a row. Internal, named for proofs.
     credits, tags, packed, queue
         Free places for beats; descriptions of the groups under way, the oldest last; whether a beat is packed and
         waits for its place in the queue; the queue. Internal.
@@ -63,12 +62,10 @@ class Drain(wiring.Component):
     def __init__(self, config: PEConfig) -> None:
         self.config = config
         self.complete = Signal(range(config.banks + 1))
-        self.bank = Signal(range(config.turns))
+        self.bank = Signal(range(config.banks))
         self.element = Signal(range(config.max_out + config.ways))
         self.last_element = Signal(range(max(2, config.max_out)), reset_less=True)
-        self.release = Signal.like(self.last_element)
         self.digit = Signal(range(len(DIGIT_BITS)))
-        self.ended = Signal()
         long = config.elements // config.ways >= _LONG
         self.queue = Chain(config.row_beat, _FEW) if long else Queue(config.row_beat, _MANY)
         self.packed = Signal()
@@ -92,7 +89,7 @@ class Drain(wiring.Component):
                 **biases,
                 "task": In(stream.Signature(config.task, always_ready=True)),
                 "done": In(1),
-                "read_bank": Out(range(config.turns)),
+                "read_bank": Out(range(config.banks)),
                 "read_chunk": Out(range(config.max_chunks)),
                 "read_data": In(data.ArrayLayout(signed(ACCUMULATOR_BITS), config.lanes)),
                 "released": Out(1),
@@ -107,7 +104,7 @@ class Drain(wiring.Component):
         m.submodules.queue = self.queue
         connect(m, self.queue.o, flipped(self.o))
         # Tasks use the banks in turn, so the bank's number is also the place of the task's description.
-        m.submodules.tasks = tasks = Memory(shape=config.task, depth=config.turns, init=[])
+        m.submodules.tasks = tasks = Memory(shape=config.task, depth=config.banks, init=[])
         task_write = tasks.write_port()
         task_read = tasks.read_port(domain="comb")
         next_bank = Signal.like(self.bank)
@@ -151,27 +148,22 @@ class Drain(wiring.Component):
         # Number of the beat in the row, or in the rows of digits, which begin at granules.
         beat = Signal(range(len(DIGIT_BITS) * config.max_beats))
         in_granule = GRANULE // config.elements - 1
-        ended, read, last_row = self.ended, Signal(), Signal()
+        read, last_row = Signal(), Signal()
         last = self.settings.f_out - 1
         # Constant while tasks are under way.
         m.d.sync += self.last_element.eq(last)
-        if config.single:
-            last_group = last >> way_bits
-            m.d.sync += self.release.eq(Mux(last_group > EARLY, last_group - EARLY, 0))
         m.d.comb += [
             # A beat begins only if there is a free place for it.
             read.eq((complete != 0) & (~beat_start | (credits != 0))),
             row_end.eq((element >> way_bits) == (self.last_element >> way_bits)),
             last_row.eq(~digits | (self.digit == len(DIGIT_BITS) - 1)),
             final.eq(row_end & last_row),
-            ended.eq(read & final),
-            # A row of a single chunk has a single beat, which is read without a pause.
-            self.released.eq(read & last_row & (group == self.release) if config.single else ended),
+            self.released.eq(read & final),
             self.read_bank.eq(bank),
             self.read_chunk.eq(element >> exact_log2(config.lanes)),
         ]
         m.d.sync += [
-            complete.eq(complete + self.done - ended),
+            complete.eq(complete + self.done - self.released),
             credits.eq(credits - (read & beat_start) + (self.o.valid & self.o.ready)),
         ]
         with m.If(read):
@@ -191,7 +183,7 @@ class Drain(wiring.Component):
             *(after.eq(before) for before, after in pairwise(self.tags)),
             Cover((complete != 0) & beat_start & (credits == 0), "no room for another beat"),
             Cover(complete == config.banks, "every bank waits to be read"),
-            Cover(self.done & ended, "one task completes as another leaves"),
+            Cover(self.done & self.released, "one task completes as another leaves"),
         ]
         # The last group of a row may have elements behind the row's end, whose results are 0.
         valid = [read] + [read & (~row_end | (self.last_element[:way_bits] >= way)) for way in range(1, config.ways)]

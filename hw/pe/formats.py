@@ -12,10 +12,8 @@ from contracts.parameters import Parameters, size
 from contracts.weights import GRANULE, WeightRoom
 from hw.contracts import struct
 
-__all__ = ["EARLY", "POWER_BITS", "Coefficient", "Mode", "PEConfig", "pairs", "requantise_input", "takes_rows"]
+__all__ = ["POWER_BITS", "Coefficient", "Mode", "PEConfig", "pairs", "requantise_input", "takes_rows"]
 
-#: Cycles from the one in which a bank is given back until a task that takes it at once replaces the bank's sums.
-EARLY = 6
 #: Bits of the exponent of a scale by which the factor of an own row is shifted.
 POWER_BITS = 4
 
@@ -145,19 +143,11 @@ class PEConfig(Parameters):
     def banks(self) -> int:
         """Tasks whose sums are held at once: as many as fill a distributed RAM of 16 rows, 2 to 4.
 
-        With 2, a bank's latency through issue unit, lanes and drain limits tasks about as long as their row. Not so
-        if rows have a single chunk: then one bank is held beside the sums that add up. A task takes it with its last
-        operation, not with its first, and it is given back `EARLY` cycles before its sums have been read.
+        With 2, a bank's latency through issue unit, lanes and drain limits tasks about as long as their row. Less so
+        if rows have a single chunk: then banks are held beside the sums that add up, and a task takes one with its last
+        operation, not with its first.
         """
-        return 1 if self.single else min(4, max(2, 16 // self._row_chunks))
-
-    @property
-    def turns(self) -> int:
-        """Numbers of tasks, which follow each other in turn: one for each bank, but two at least.
-
-        The description of a task may come before the only bank in front of it has been read.
-        """
-        return max(2, self.banks)
+        return 2 if self.single else min(4, max(2, 16 // self._row_chunks))
 
     @property
     def weight_room(self) -> WeightRoom:

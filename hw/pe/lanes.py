@@ -1,6 +1,6 @@
 """Lane array: L multipliers, and L sums for every chunk of an output row."""
 
-from amaranth.hdl import Cat, Elaboratable, Module, Mux, Signal, Value, signed
+from amaranth.hdl import Array, Cat, Elaboratable, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -16,8 +16,8 @@ class LaneArray(wiring.Component):
     """Multiplies scalars with L values a cycle and adds to the sums of a chunk.
 
     There are several banks of sums: one task adds up while those before it are read. Tasks use them in turn, and
-    the caller starts no task before its bank has been read. If rows have a single chunk, the one bank takes the sums of
-    a task with its last operation, which comes when the bank has been read.
+    the caller starts no task before its bank has been read. If rows have a single chunk, a bank takes the sums of a
+    task with its last operation, which comes when the bank has been read.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ class LaneArray(wiring.Component):
     done : Out(1)
         High for one cycle when a task's sums are complete; its bank can be read from the next cycle on.
     read_bank, read_chunk : In
-        Bank (0 for the first task after reset, then the next) and chunk to read. A single chunk has a single bank.
+        Bank (0 for the first task after reset, then the next) and chunk to read.
     read_data : Out
         The L sums of the chunk, in the same cycle.
     bank, operands, products, shifted
@@ -38,7 +38,7 @@ class LaneArray(wiring.Component):
 
     def __init__(self, config: PEConfig) -> None:
         self.config = config
-        self.bank = Signal(range(config.turns))
+        self.bank = Signal(range(config.banks))
         self.operands = partly_reset(
             data.StructLayout({"valid": 1, "operation": config.operation}), "valid", name="operands"
         )
@@ -50,7 +50,7 @@ class LaneArray(wiring.Component):
             {
                 "i": In(stream.Signature(config.operation, always_ready=True)),
                 "done": Out(1),
-                "read_bank": In(range(config.turns)),
+                "read_bank": In(range(config.banks)),
                 "read_chunk": In(range(config.max_chunks)),
                 "read_data": Out(data.ArrayLayout(signed(ACCUMULATOR_BITS), config.lanes)),
             }
@@ -89,18 +89,19 @@ class LaneArray(wiring.Component):
         """Add up in one register a lane, which moves to the bank, and is cleared, when a task is complete."""
         for lane, value in enumerate(values):
             total = Signal.like(value, name=f"total_{lane}", reset_less=False)
-            kept, sum_ = Signal.like(value, name=f"kept_{lane}"), Signal.like(value, name=f"sum_{lane}")
-            m.d.comb += [sum_.eq(total + value), self.read_data[lane].eq(kept)]
+            kept = [Signal.like(value, name=f"kept_{lane}_{bank}") for bank in range(self.config.banks)]
+            sum_ = Signal.like(value, name=f"sum_{lane}")
+            m.d.comb += [sum_.eq(total + value), self.read_data[lane].eq(Array(kept)[self.read_bank])]
             with m.If(self.shifted.valid):
                 m.d.sync += total.eq(sum_)
             with m.If(self.done):
-                m.d.sync += [total.eq(0), kept.eq(sum_)]
+                m.d.sync += [total.eq(0), Array(kept)[self.bank].eq(sum_)]
 
     def _memory(self, m: Module, values: list[Signal]) -> None:
         """Add up in the banks, which are read and written in the same cycle: distributed RAM."""
         config, add = self.config, self.shifted
         sums = data.ArrayLayout(signed(ACCUMULATOR_BITS), config.lanes)
-        m.submodules.sums = memory = Memory(shape=sums, depth=config.turns * config.max_chunks, init=[])
+        m.submodules.sums = memory = Memory(shape=sums, depth=config.banks * config.max_chunks, init=[])
         add_port, drain_port = (memory.read_port(domain="comb") for _ in range(2))
         write_port = memory.write_port()
         address: Value = Cat(add.chunk, self.bank)

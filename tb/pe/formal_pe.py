@@ -6,12 +6,12 @@ from operator import add, or_
 from typing import Any
 
 from amaranth.asserts import AnyConst, AnySeq
-from amaranth.hdl import Assert, Assume, Cat, Const, Elaboratable, Module, Mux, Signal, Value
+from amaranth.hdl import Assert, Assume, Cat, Const, Elaboratable, Module, Signal, Value
 from amaranth.utils import exact_log2
 
 from contracts import DIGIT_BITS
 from hw.pe.drain import Drain
-from hw.pe.formats import EARLY, PEConfig
+from hw.pe.formats import PEConfig
 from hw.pe.lanes import LaneArray
 from sim.harness.formal import Proof
 
@@ -105,30 +105,16 @@ class BooksSpec(Elaboratable):
         """Every task under way is counted once, and its bank is read only while nobody writes it."""
         config, banks = self.config, self.config.banks
         ends = reduce(add, (valid & last for valid, last in stages))
-        way_bits = exact_log2(config.ways)
-        group, last_group = drain.element >> way_bits, drain.last_element >> way_bits
-        last_row = ~drain.settings.digits | (drain.digit == len(DIGIT_BITS) - 1)
-        # The bank that is read has been given back already; groups of it still to read.
-        given, left = Signal(), Signal.like(drain.element)
-        m.d.comb += left.eq(last_group - group + 1)
-        if config.single:
+        # What writes into a bank: of single chunks, only the last operation of a task.
+        writes = lanes.done if config.single else lanes.shifted.valid
+        last_group = [element >> exact_log2(config.ways) for element in (drain.element, drain.last_element)]
+        m.d.comb += [
+            Assert(~(writes & (drain.complete != 0)) | (lanes.bank != drain.bank)),
+            Assert(~writes | (drain.complete < banks)),
+            Assert(~drain.released | ((drain.complete != 0) & (last_group[0] == last_group[1]))),
+        ]
+        if not config.single:
             m.d.comb += [
-                given.eq((drain.complete != 0) & last_row & (group > drain.release)),
-                Assert(~given | (left <= EARLY)),
-                Assert(
-                    (drain.complete == 0) | (drain.release == Mux(last_group > EARLY, last_group - EARLY, 0)),
-                ),
-                # The next sums come when the last group is read at the earliest.
-                *(
-                    Assert(~(valid & last & given) | (left <= EARLY - 1 - stage))
-                    for stage, (valid, last) in enumerate(stages)
-                ),
-                Assert(~lanes.done | (drain.complete == 0) | drain.ended),
-            ]
-        else:
-            m.d.comb += [
-                Assert(~(lanes.shifted.valid & (drain.complete != 0)) | (lanes.bank != drain.bank)),
-                Assert(~drain.released | ((drain.complete != 0) & (drain.element == drain.last_element))),
                 # An operation that is not the last is followed by others of its task.
                 *(
                     Assert(
@@ -136,12 +122,11 @@ class BooksSpec(Elaboratable):
                     )
                     for n, (valid, last) in enumerate(stages)
                 ),
-                Assert(~lanes.shifted.valid | (drain.complete < banks)),
             ]
         taken = 0 if config.single else started
         m.d.comb += [
             Assert(free <= banks),
-            Assert(free + taken + ends + drain.complete - given == banks),
+            Assert(free + taken + ends + drain.complete == banks),
             Assert(lanes.bank == (drain.bank + drain.complete)[: len(lanes.bank)]),
             Assert(drain.complete <= banks),
             Assert((drain.complete == 0) | (drain.element <= drain.last_element)),

@@ -228,20 +228,21 @@ async def the_lanes_work_every_cycle_while_rows_are_drained(dut: Any) -> None:
 
 
 @cocotb.test()
-async def short_tasks_take_a_cycle_for_each_group_of_their_rows(dut: Any) -> None:
+@cocotb.parametrize(part=[1, 2])
+async def short_tasks_take_a_cycle_for_each_group_of_their_rows(dut: Any, part: int) -> None:
     _, maker, ports = await begin(dut)
     config = maker.config
-    f_out = min(config.max_out, config.elements)
+    f_out = min(config.max_out, config.elements) // part
     layer = maker.layer(Mode.GATHER, f_out)
     await ports.load(layer)
     tasks = [maker.gather(layer, [SELF]) for _ in range(30)]
     took = await run(ports, layer, tasks)
-    # The first task fills the pipeline, and a full beat leaves after its last element. Two banks of long rows are
-    # taken from the first operation on.
-    groups, chunks = f_out // config.ways, f_out // config.lanes
-    each = max(groups, 0 if config.single else (groups + chunks + SUM_LATENCY) / config.banks)
+    # The first task fills the pipeline, and a full beat leaves after its last element. Banks of long rows are taken
+    # from the first operation on, those of single chunks with the last.
+    groups, chunks = -(-f_out // config.ways), -(-f_out // config.lanes)
+    each = max(groups, (groups + (1 if config.single else chunks) + SUM_LATENCY) / config.banks)
     assert took <= 30 * each + 25
-    expect_cycles(f"pe.pe.short_tasks.{config.lanes}x{config.data_width}.{config.ways}", took)
+    expect_cycles(f"pe.pe.short_tasks.{config.lanes}x{config.data_width}.{config.ways}.{part}", took)
 
 
 @cocotb.test()
