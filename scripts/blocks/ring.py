@@ -43,7 +43,7 @@ BLOCKS: tuple[Block, ...] = (
         ),
     ),
     Block(name="ring.remote_array", factory="hw.ring.remote_array:RemoteArray"),
-    Block(name="ring.needed_list", factory="hw.ring.needed_list:NeededList"),
+    Block(name="ring.needed_list", factory="hw.ring.needed_list:NeededList", parameters={"bitmap": 65536}),
     Block(name="ring.list_control", factory="hw.ring.list_control:ListControl"),
     Block(name="ring.filter_array", factory="hw.ring.filter_array:FilterArray"),
     Block(name="ring.filter_window", factory="hw.ring.filter_window:FilterWindow"),
