@@ -47,7 +47,7 @@ class ListControl(wiring.Component):
     loaded, listed : In(1)
         The boundary table is read; the needed list is written.
     failed : In(1)
-        An error: it ends.
+        An error: nothing more is begun, and what is still read goes where it was to go.
     load, build : Out(1)
         For a cycle: start to read the table, to make the list.
     phase : Out(Phase)
@@ -75,13 +75,12 @@ class ListControl(wiring.Component):
         m = Module()
         begins = Signal()
         m.d.sync += begins.eq(self.start)
-        m.d.comb += [self.load.eq(begins), self.build.eq((self.phase == Phase.LOAD) & ~begins & self.loaded)]
+        loads = (self.phase == Phase.LOAD) & ~begins & self.loaded
+        m.d.comb += [self.load.eq(begins), self.build.eq(loads & ~self.failed)]
         with m.If(self.start):
             m.d.sync += [self.settings.eq(self.operands), self.phase.eq(Phase.LOAD)]
-        with m.Elif(self.failed):
-            m.d.sync += self.phase.eq(Phase.NONE)
         with m.Elif(self.build):
             m.d.sync += self.phase.eq(Phase.BUILD)
-        with m.Elif((self.phase == Phase.BUILD) & self.listed):
+        with m.Elif((self.phase == Phase.BUILD) & self.listed & ~self.failed):
             m.d.sync += self.phase.eq(Phase.NONE)
         return m
