@@ -70,6 +70,7 @@ class Opcode(_Documented):
     NEURAL = 11, "run a program of the neural chip over rows"
     LIST = 12, "begin to list the VIDs of other chiplets whose rows are needed; answered at once, SCATTER waits for it"
     FETCH = 13, "fetch attributes of a batch that was sampled; answered at once if they go to the PEs"
+    SHARE = 14, "wait for all chiplets of the ring, then take part in a graph that is divided among their memories"
 
 
 class Error(_Documented):
@@ -148,6 +149,11 @@ class RegionKind(_Documented):
     DIGITS = 26, "i16 rows x vertices: working space for the digits of a layer that is combined in blocks of features"
     OWN = 27, "i16 rows x vertices: working space for the own rows of a rooted layer"
     SCALE_OWN = 28, "Scale x vertices: factors of own rows"
+    SHARES = (
+        29,
+        "u32 x (3 * chiplets + 1): of a divided graph, the first line of each chiplet's offsets, then edges, then "
+        "attributes, and the number of lines",
+    )
 
 
 class PacketKind(_Documented):
@@ -156,6 +162,7 @@ class PacketKind(_Documented):
     FEATURE = 0, "a vertex's combined feature, i16 elements, from its owner to all that need it"
     PARTIAL = 1, "a partial sum of a vertex, i32 elements, on its way home"
     CONTROL = 2, "a token"
+    LINES = 3, "beats of a divided graph: a request to the chiplet that has them, or its reply"
 
 
 class Token(_Documented):

@@ -15,6 +15,7 @@ __all__ = [
     "MAGIC",
     "PACKET_CONTROL",
     "PACKET_HEADER",
+    "PACKET_LINES",
     "RECORD_HEADER",
     "REGION",
     "SCALE",
@@ -330,6 +331,17 @@ COMMANDS: dict[Opcode, Layout] = {
         ],
     ),
     Opcode.BARRIER: _command(Opcode.BARRIER),
+    Opcode.SHARE: _command(
+        Opcode.SHARE,
+        [
+            _line("table", "who has which lines"),
+            _line("offsets", "lines of the offsets that this chiplet has"),
+            _line("edges", "its lines of the edges"),
+            _line("attributes", "its lines of the attributes"),
+            _line("graph", "line 0 of the divided graph, whose lines have addresses that no memory has"),
+            _u("tiles", 8, "chiplets of the ring"),
+        ],
+    ),
     Opcode.SAMPLE: _command(
         Opcode.SAMPLE,
         [
@@ -429,8 +441,12 @@ PACKET_HEADER = _padded(
         _u("pass_", 1, "parity of the pass, so that a late packet of the last pass is recognised"),
         _u("backward", 1, "gradient instead of feature (R16)"),
         _u("weighted", 1, "elements carry a trailing edge weight (R18)"),
-        _u("elements", 12, "number of elements that follow; 0 for control"),
-        _u("vid", 32, "vertex; for a partial sum its place in the hub table, for control a PacketControl"),
+        _u("elements", 12, "number of elements that follow; 0 for control; for lines a PacketLines"),
+        _u(
+            "vid",
+            32,
+            "vertex; for a partial sum its place in the hub table, for control a PacketControl, for lines a beat",
+        ),
     ],
 )
 
@@ -442,6 +458,19 @@ PACKET_CONTROL = _padded(
         Field("token", 4, "what it says", enum=Token),
         _u("phase", 1, "parity of the pass, or of the barrier"),
         Field("error", 8, "error of the sender", enum=Error),
+    ],
+)
+
+PACKET_LINES = _padded(
+    "PacketLines",
+    "What a packet of beats carries in place of the number of elements. In place of the VID it has its first beat, "
+    "counted from the start of the divided graph. A request is a header alone. A reply that is longer or shorter than "
+    "what was requested says that the beats could not be read.",
+    12,
+    [
+        _u("last_beat", 4, "number of beats, less one"),
+        _u("tag", 6, "place for the beats at the chiplet that requests them"),
+        _u("reply", 1, "1: the beats follow"),
     ],
 )
 
@@ -474,5 +503,6 @@ STREAMS: tuple[Layout, ...] = (
     BATCH,
     PACKET_HEADER,
     PACKET_CONTROL,
+    PACKET_LINES,
     RECORD_HEADER,
 )

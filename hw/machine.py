@@ -71,5 +71,7 @@ def machine_of(
         If memory ports or the ring interface do not fit the engine.
     """
     engine = _ENGINES[config.kind](config, once=once)
-    beside: dict[str, Unit] = {"ring": RingUnit.beside(config, ring)} if ring else {}
-    return Chiplet(engine, beside | (units or Units()).make(config.port, once=once))
+    units = units or Units()
+    divided = units.attributes is not None
+    beside: dict[str, Unit] = {"ring": RingUnit.beside(config, ring, divided=divided)} if ring else {}
+    return Chiplet(engine, beside | units.make(config.port, once=once))

@@ -8,10 +8,11 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from contracts import LINE_BYTES, ROW_BYTES, SPARSE_ENTRY, VALUE_BITS, Model, Opcode, RegionKind
+from contracts import LINE_BYTES, PAGE_BYTES, ROW_BYTES, SPARSE_ENTRY, VALUE_BITS, Model, Opcode, RegionKind
 from contracts.errors import InputError
 from contracts.scale import scales_of
 from contracts.weights import Traffic, WeightRoom
+from golden.attributes.divided import ARRAYS, DividedGraph, Share
 from golden.attributes.sampler import Batch, Plan, sample
 from golden.dnp.layer_end import ROWS
 from golden.graph import Graph, IntArray
@@ -21,7 +22,7 @@ from golden.locator.schedule import Schedule
 from golden.model.layer import Int16Array
 from golden.model.network import Problem, infer, problem_of
 from golden.program.layer import Block, End, Fetch, LayerPlan, Part, Search, Sums, blocks_of, digits_of, fetch, layer
-from golden.program.program import Program, Reference, Section
+from golden.program.program import Operand, Program, Reference, Section
 
 __all__ = ["BatchImage", "batch_results", "batches_of", "sampled_graph"]
 
@@ -98,7 +99,7 @@ class _Sections:
     """Layout of the memory; roots and programs come first, since they are rewritten for every run.
 
     ``trees``: places of samples, in turn: one is computed, one is made. ``reports``: counts of each FETCH. ``ones``:
-    factors 1, which are ``given_ones`` or copied from there once.
+    factors 1, which are ``given_ones`` or copied from there once. ``table``: who has which lines of a divided graph.
     """
 
     roots: Section
@@ -108,6 +109,7 @@ class _Sections:
     offsets: Section
     edges: Section
     attributes: Section
+    table: Section | None
     given_ones: Section
     ones: Section
     rows: Section
@@ -150,16 +152,24 @@ class BatchImage:
         PEs read attributes as they are fetched, unless the first layer has more features than rows of weights.
     shown
         Whether the VIDs of a sample are left for the host, too.
+    share
+        Of a chiplet on a ring: the memory has the offsets, edges and attributes of its own vertices only. None: all.
 
     Attributes
     ----------
     data
         The whole memory, front empty.
     reports, results, edges, attributes
-        Locations of the counts of each FETCH, of the roots' results, which are the first rows, and of the graph's edges
-        and all attributes.
+        Locations of the counts of each FETCH, of the roots' results, which are the first rows, and of the edges and
+        attributes in this memory.
     row_bytes
         Distance of attribute rows.
+    graph
+        Regions of offsets, edges and attributes.
+    divided
+        The graph that all chiplets of the ring have together, or None.
+    graph_line
+        First line of the addresses under which all of it is read, behind those of the memory.
 
     Raises
     ------
@@ -178,6 +188,7 @@ class BatchImage:
         scratch_lines: int = 0,
         streamed: bool = False,
         shown: bool = True,
+        share: Share | None = None,
     ) -> None:
         model = problem.model
         if model.model != Model.SAGE:
@@ -192,7 +203,7 @@ class BatchImage:
             )
         self.problem, self.plan, self.size, self.slotted, self.limits = problem, plan, size, slotted, limits
         self.shown = shown
-        graph, layers = problem.graph, model.layers
+        layers = model.layers
         most, inner = plan.most(size), plan.inner(size)
         if limits is not None and max(plan.fan_out) > limits.hubs:
             raise InputError("fan-out", f"is {max(plan.fan_out)}", f"at most {limits.hubs}, hubs of a community")
@@ -203,8 +214,8 @@ class BatchImage:
         blocks = blocks_of(layers, weight_room, traffic)
         self.streamed = streamed and len(blocks[0].rows) == 1
         fetches = len(blocks[0].columns) * (1 if limits is None else 2) if self.streamed else 1
-        # SAMPLE, two copies of what the host reads, and the layers.
-        commands = fetches + 3 + sum((_BLOCK_COMMANDS + 2 * len(each.rows)) * len(each.columns) for each in blocks)
+        # SAMPLE, two copies of what the host reads, SHARE or the next copy, and the layers.
+        commands = fetches + 4 + sum((_BLOCK_COMMANDS + 2 * len(each.rows)) * len(each.columns) for each in blocks)
         p = Program(1 + commands, scratch_lines)
         roots, programs = p.reserve(RegionKind.ROOTS, 0, size * 4, size, 1, 4), {}
         for number, end in model.ends.items():
@@ -229,14 +240,15 @@ class BatchImage:
         trees = [self._tree(p) for _ in range(_TREES)]
         ones = p.reserve(RegionKind.SCALE_SOURCE, 1, given_ones.bytes, most, 1, 4)
         self._copies_ones = p.on_chip(ones)
+        self.divided = self._divide(features, share)
+        arrays, table = self._place_graph(p, features, share.chiplet if share else 0)
         self._sections = at = _Sections(
             roots=roots,
             programs=programs,
             trees=trees,
             reports=p.reserve(RegionKind.RECORDS, 2, fetches * LINE_BYTES, fetches, 1, LINE_BYTES),
-            offsets=p.words(RegionKind.OFFSETS, graph.offsets),
-            edges=p.words(RegionKind.EDGES, graph.edges),
-            attributes=p.rows(RegionKind.FEATURES, features),
+            table=table,
+            **arrays,
             given_ones=given_ones,
             ones=ones if self._copies_ones else given_ones,
             rows=p.reserve(RegionKind.FEATURES, 1, most * self.row_bytes, most, features.shape[1], self.row_bytes),
@@ -248,15 +260,55 @@ class BatchImage:
             ],
             results=[*hidden, p.reserve_rows(RegionKind.RESULTS, size, layers[-1].f_out, len(layers) - 1)],
         )
-        regions = p.layout().regions
+        placed = p.layout()
+        regions = placed.regions
+        self.graph_line = self._behind(placed.lines + scratch_lines)
         self._places = [
             Place(seen := regions[tree.seen], seen.address + (1 + 3 * span * (tree.seen is tree.sample)) * LINE_BYTES)
             for tree in trees
         ]
         self.reports, self.results = regions[at.reports], regions[at.results[-1]]
         self.edges, self.attributes = regions[at.edges], regions[at.attributes]
+        self.graph = [regions[at.offsets], self.edges, self.attributes]
         self.data = p.memory()
         self._memory = p.again()
+
+    def _divide(self, features: Int16Array, share: Share | None) -> DividedGraph | None:
+        """Return the graph as the chiplets of a ring have it together."""
+        if share is None:
+            return None
+        padded = np.zeros((len(features), self.row_bytes // (VALUE_BITS // 8)), dtype="<i2")
+        padded[:, : features.shape[1]] = features
+        return DividedGraph.divide(self.problem.graph, padded.tobytes(), self.row_bytes, share.boundaries)
+
+    def _place_graph(self, p: Program, features: Int16Array, chiplet: int) -> tuple[dict[str, Section], Section | None]:
+        """Place offsets, edges and attributes: all, or those of a chiplet, and who has which lines."""
+        graph = self.problem.graph
+        if self.divided is None:
+            return {
+                "offsets": p.words(RegionKind.OFFSETS, graph.offsets),
+                "edges": p.words(RegionKind.EDGES, graph.edges),
+                "attributes": p.rows(RegionKind.FEATURES, features),
+            }, None
+        arrays = dict[str, Section]()
+        for name, kind in zip(ARRAYS, (RegionKind.OFFSETS, RegionKind.EDGES, RegionKind.FEATURES), strict=True):
+            part = self.divided.part(name, chiplet)
+            arrays[name] = p.reserve(kind, 0, len(part), len(part) // LINE_BYTES, 1, LINE_BYTES)
+            p.fill(arrays[name], part)
+        return arrays, p.words(RegionKind.SHARES, self.divided.table)
+
+    def _behind(self, lines: int) -> int:
+        """Return the first line of a page behind so many lines, from which on the divided graph is read."""
+        page = PAGE_BYTES // LINE_BYTES
+        first = -(-lines // page) * page
+        if self.divided and first + self.divided.lines >= 1 << 32:
+            raise InputError("image", f"reads {first + self.divided.lines} lines", "fewer than 2^32")
+        return first
+
+    @property
+    def last_line(self) -> int:
+        """Lines of the addresses that the chiplet uses."""
+        return self.graph_line + self.divided.lines if self.divided else len(self.data) // LINE_BYTES
 
     def _tree(self, p: Program) -> _Tree:
         """Return the place of a sample, in the scratchpad if there is room."""
@@ -273,11 +325,27 @@ class BatchImage:
     def sample_front(self, number: int, roots: IntArray, first: bool = False) -> bytes:
         """Return the front whose run samples batch `number`, the `first` of all or another one, and does no more."""
         at, p = self._sections, self._memory.again()
+        if first:
+            self._share(p)
         if first and self._copies_ones:
             p.command(Opcode.COPY, 0, source=at.given_ones, target=at.ones, lines=at.ones.lines)
         self._sample(p, number, roots)
         self._show(p, number)
         return p.front(self.problem, at.last_in_front)
+
+    def share_front(self) -> bytes:
+        """Return the front whose run lets others read this chiplet's part of the graph, and does no more."""
+        p = self._memory.again()
+        self._share(p)
+        return p.front(self.problem, self._sections.last_in_front)
+
+    def _share(self, p: Program) -> None:
+        """Have the chiplet take part in a graph that is divided."""
+        at = self._sections
+        if self.divided is not None and at.table is not None:
+            chiplets = self.divided.firsts.shape[1]
+            own: dict[str, Operand] = {name: getattr(at, name) for name in ARRAYS}
+            p.command(Opcode.SHARE, 0, table=at.table, graph=self.graph_line, tiles=chiplets, **own)
 
     def _sample(self, p: Program, number: int, roots: IntArray) -> None:
         """Have batch `number` sampled in the background."""
@@ -287,7 +355,7 @@ class BatchImage:
         hops = {"hops": len(plan.fan_out), "fan_out": sum(count << (8 * n) for n, count in enumerate(plan.fan_out))}
         how = {"later": 1, "background": 1, "span": self.span, "row_bytes": self.row_bytes}
         tree = at.trees[number % _TREES].sample
-        p.command(Opcode.SAMPLE, 0, at, plan, tree=tree, batch=number, **size, **hops, **how)
+        p.command(Opcode.SAMPLE, 0, at, plan, tree=tree, batch=number, **self._read, **size, **hops, **how)
 
     def _show(self, p: Program, number: int) -> None:
         """Copy what the host reads of the sample of batch `number`, once that is complete, out of the scratchpad."""
@@ -301,6 +369,13 @@ class BatchImage:
         """Offsets, edges, factors and VIDs of the sample of batch `number`."""
         sample = self._sections.trees[number % _TREES].sample
         return [Reference(sample, 1 + n * self.span) for n in range(4)]
+
+    @property
+    def _read(self) -> dict[str, Operand]:
+        """Where the graph is read."""
+        if self.divided is None:
+            return {name: getattr(self._sections, name) for name in ARRAYS}
+        return {name: self.graph_line + self.divided.start(name) for name in ARRAYS}
 
     @property
     def _graph(self) -> dict[str, int]:
@@ -324,9 +399,10 @@ class BatchImage:
         at, layers, p = self._sections, self.problem.model.layers, self._memory.again()
         hops = [batch[f"hop{n}"] for n in range(len(layers) + 1)]
         arrays = self._arrays(number)
+        read = self._read
         attributes = Fetch(
-            **self._graph, offsets=at.offsets, edges=at.edges, slotted=self.slotted, nodes=arrays[3],
-            attributes=at.attributes, row_bytes=self.row_bytes, reports=at.reports, rows=at.rows, forget=first,
+            **self._graph, offsets=read["offsets"], edges=read["edges"], slotted=self.slotted, nodes=arrays[3],
+            attributes=read["attributes"], row_bytes=self.row_bytes, reports=at.reports, rows=at.rows, forget=first,
         )  # fmt: skip
         if following is not None:
             self._sample(p, number + 1, following)

@@ -62,6 +62,8 @@ class AttributeCore(wiring.Component):
     #: Its commands.
     OPCODES = (Opcode.SAMPLE, Opcode.COPY, Opcode.FETCH)
     id_width, outstanding = UNIT_ID_WIDTH, UNIT_OUTSTANDING
+    #: Its graph may be divided among the chiplets of a ring.
+    READS_GRAPHS = True
 
     def __init__(self, config: AttributeCoreConfig | None = None, *, background: bool = True) -> None:
         self.config = config = config or AttributeCoreConfig()

@@ -156,10 +156,12 @@ class Chiplet(wiring.Component):
         # Commands are read while others go on that have nothing to do with it.
         window = next((unit.window for unit in self.units.values() if hasattr(unit, "window")), None)
         attach_unit(m, engine, "engine", merged, silent=(reader,), scratch=scratch[0], window=window)
+        shared = next((unit.shared_lines for unit in self.units.values() if hasattr(unit, "shared_lines")), None)
         for n, ((name, unit), id_width) in enumerate(zip(self.units.items(), self._id_widths, strict=True), start=1):
             m.submodules[f"{name}_merge"] = merge = AXIMerge(*engine.port, id_width)
             connect_manager(m, merged, merge.i[0])
-            attach_unit(m, unit, name, merge.i[1], scratch=scratch[n])
+            lines, silent = shared if getattr(unit, "READS_GRAPHS", False) else None, getattr(unit, "readers", ())
+            attach_unit(m, unit, name, merge.i[1], silent=silent, scratch=scratch[n], window=lines)
             merged = merge.o
         connect_flat(m, self, "m_axi", merged)
 

@@ -34,6 +34,10 @@ class Unit(MemoryUnit, Protocol):
         run has no more commands, and ends when there is nothing in the background. ``late`` is the `COMPLETION` of a
         command that has failed after its answer: the run ends with it, unless a command fails before. It may have
         ``window``, see `hw.memory.unit_port.attach_unit`.
+
+        A unit that has a graph of which other chiplets have parts hands it out as ``shared_lines``, a window for the
+        unit whose ``READS_GRAPHS`` is true; it may have ``readers``, clients' ends of the read arbiter beside
+        ``requests`` whose failures are not the unit's.
     """
 
     OPCODES: tuple[Opcode, ...]

@@ -155,10 +155,10 @@ def attach_unit(
         Where those lines are that are not in memory; None: there are none.
     window
         Ports of the unit behind a window that this one reads, as of `hw.memory.window.window_members`, with
-        ``failure``; None: there is none. Only beside a scratchpad.
+        ``failure``; None: there is none.
     """
     ends = [(block.request, block.beat) for block in silent]
-    inner = _behind_gate(m, unit, name, scratch, window) if scratch else unit
+    inner = _behind_gate(m, unit, name, scratch, window) if scratch or window is not None else unit
     ends += [(inner.requests[n], inner.beats[n]) for n in range(unit.clients)]
     m.submodules[f"{name}_reads"] = reads = ReadArbiter(
         *unit.port, clients=len(ends), outstanding=unit.outstanding, silent=range(len(silent))
@@ -190,20 +190,23 @@ class _Behind(NamedTuple):
     write: Any
 
 
-def _behind_gate(m: Module, unit: MemoryUnit, name: str, scratch: ScratchPort, window: Any) -> _Behind:
+def _behind_gate(m: Module, unit: MemoryUnit, name: str, scratch: ScratchPort | None, window: Any) -> _Behind:
     """Put a gate between a unit and its memory port."""
-    pad, number = scratch.scratchpad, scratch.number
+    # Without a scratchpad no line lies there.
+    lines = scratch.scratchpad.lines if scratch else 1
     m.submodules[f"{name}_gate"] = gate = ScratchGate(
-        pad.lines, *unit.port, clients=unit.clients, outstanding=unit.outstanding, windowed=window is not None
+        lines, *unit.port, clients=unit.clients, outstanding=unit.outstanding, windowed=window is not None
     )
     for n in range(unit.clients):
         connect(m, unit.requests[n], gate.requests[n])
         connect(m, gate.beats[n], unit.beats[n])
     connect(m, unit.write, gate.write)
-    connect(m, gate.reads, pad.reads[number])
-    connect(m, pad.beats[number], gate.answers)
-    connect(m, gate.write_scratch, pad.writes[number])
-    m.d.comb += [gate.first.eq(scratch.first), gate.end.eq(scratch.end)]
+    if scratch:
+        pad, number = scratch.scratchpad, scratch.number
+        connect(m, gate.reads, pad.reads[number])
+        connect(m, pad.beats[number], gate.answers)
+        connect(m, gate.write_scratch, pad.writes[number])
+        m.d.comb += [gate.first.eq(scratch.first), gate.end.eq(scratch.end)]
     if window is not None:
         connect(m, gate.window_reads, window.reads)
         connect(m, window.beats, gate.window_answers)

@@ -1,5 +1,6 @@
 """Control of the ring unit: steps through LIST, SCATTER, REDUCE and BARRIER (R15)."""
 
+from collections.abc import Callable
 from typing import Any
 
 from amaranth.hdl import Elaboratable, Module, Mux, Signal, Value
@@ -29,6 +30,8 @@ _SLOTS = {
     Opcode.SCATTER: ("offsets", "needed", "combined"),
     Opcode.REDUCE: ("offsets", "hub_homes", "combined", "edges"),
 }
+#: The same of SHARE, which only a ring unit beside an attribute core has.
+_SHARE_DECIDED, _SHARE_SLOTS = 2, ("offsets", "table", "attributes", "edges", "graph")
 _ELEMENTS_OF_GRANULE = exact_log2(GRANULE)
 
 
@@ -42,6 +45,10 @@ class Control(wiring.Component):
     ends the wait, and stays until the next reset: every later command is answered with it, also if it was found behind
     the answer.
 
+    SHARE: until all have arrived, so that nobody reads by the table before; the table; until all have theirs. From then
+    on rows and partial sums are refused, because a row that waits for its command could hold up a reply that another
+    command waits for.
+
     Parameters
     ----------
     config : RingConfig
@@ -51,6 +58,8 @@ class Control(wiring.Component):
         Beats of the longest row.
     error_sources
         Number of units that report errors.
+    divided
+        Whether there is SHARE.
 
     Attributes
     ----------
@@ -94,6 +103,14 @@ class Control(wiring.Component):
         For the tokens.
     arrived : In(1)
         All others have come to the barrier.
+    share : Out(1)
+        For a cycle: read the table of lines.
+    tabling : Out(1)
+        From then on until `tabled`.
+    tabled : In(1)
+        It has been read.
+    shared : Out(1)
+        All chiplets have read it.
     """
 
     def __init__(
@@ -103,9 +120,14 @@ class Control(wiring.Component):
         data_width: int = 256,
         max_beats: int = 4,
         error_sources: int = 2,
+        *,
+        divided: bool = False,
     ) -> None:
-        self.config, self.address_width, self.data_width = config, address_width, data_width
-        self._front = front = CommandFrontEnd(_DECIDED, address_width, error_sources, slots=_SLOTS, sticky=True)
+        self.config, self.divided = config, divided
+        self.address_width, self.data_width = address_width, data_width
+        decided = {**_DECIDED, **({Opcode.SHARE: _SHARE_DECIDED} if divided else {})}
+        slots = {**_SLOTS, **({Opcode.SHARE: _SHARE_SLOTS} if divided else {})}
+        self._front = front = CommandFrontEnd(decided, address_width, error_sources, slots=slots, sticky=True)
         pulses = {
             name: Out(1) for name in ("load", "build", "flow", "send", "reduce", "drain", "forget", "arrive", "pass_")
         }
@@ -127,6 +149,7 @@ class Control(wiring.Component):
                 "offsets": Out(stream.Signature(RangeRequest(address_width))),
                 "hubs": Out(stream.Signature(RangeRequest(address_width))),
                 "shares": Out(stream.Signature(CsrRequest(address_width))),
+                **({**dict.fromkeys(("share", "tabling", "shared"), Out(1)), "tabled": In(1)} if divided else {}),
             }
         )
 
@@ -134,9 +157,14 @@ class Control(wiring.Component):
         """Return the command under way as one of `opcode`."""
         return self._front.operands.view(self.bits, opcode)
 
+    def line(self, opcode: Opcode, name: str) -> Value:
+        """Return an address of a command in lines."""
+        line: Value = self.lines[self._front.slot(opcode, name)]
+        return line
+
     def words(self, opcode: Opcode, name: str) -> Value:
         """Return an address of a command in words of 32 bits."""
-        return in_words(self.lines[self._front.slot(opcode, name)])
+        return in_words(self.line(opcode, name))
 
     def elaborate(self, platform: object) -> Elaboratable:
         """Start the units of an accepted command one after another; wait for them."""
@@ -157,6 +185,7 @@ class Control(wiring.Component):
         self._size(m, listed)
         asks, asked = Signal(3), Signal(3)
         self._request(m, asks, asked)
+        sharing = front.opcode == Opcode.SHARE if self.divided else None
         scatter, reduce = front.view(Opcode.SCATTER), front.view(Opcode.REDUCE)
 
         def end() -> None:
@@ -193,6 +222,10 @@ class Control(wiring.Component):
                         with m.Case(Opcode.BARRIER):
                             m.d.comb += self.arrive.eq(1)
                             m.next = "BARRIER"
+                        if self.divided:
+                            with m.Case(Opcode.SHARE):
+                                m.d.comb += self.arrive.eq(1)
+                                m.next = "MEET"
             with m.State("LISTING"):
                 beside()
                 with m.If(~lists):
@@ -238,8 +271,12 @@ class Control(wiring.Component):
             with m.State("BARRIER"):
                 with m.If(self.arrived):
                     m.d.comb += self.pass_.eq(1)
+                    if sharing is not None:
+                        m.d.sync += self.shared.eq(self.shared | sharing)
                     end()
                 unless_failed()
+            if self.divided:
+                self._share(m, unless_failed)
         return m
 
     def _list(self, m: Module, phase: Value) -> tuple[Value, Signal]:
@@ -261,9 +298,27 @@ class Control(wiring.Component):
             self.build.eq(lister.build),
             self.list_settings.eq(lister.settings),
             self.phase.eq(Mux(lists, lister.phase, phase)),
-            front.hold.eq(lists & ((front.opcode == Opcode.LIST) | (front.opcode == Opcode.REDUCE))),
+            front.hold.eq(
+                lists
+                & ((front.opcode == Opcode.LIST) | (front.opcode == Opcode.REDUCE) | (front.opcode == Opcode.SHARE))
+            ),
         ]
         return lists, lister.start
+
+    def _share(self, m: Module, unless_failed: Callable[[], None]) -> None:
+        """Add the states of SHARE before its barrier."""
+        with m.State("MEET"):
+            with m.If(self.arrived):
+                m.d.comb += [self.pass_.eq(1), self.share.eq(1)]
+                m.d.sync += self.shared.eq(0)
+                m.next = "TABLE"
+            unless_failed()
+        with m.State("TABLE"):
+            m.d.comb += self.tabling.eq(1)
+            with m.If(self.tabled):
+                m.d.comb += self.arrive.eq(1)
+                m.next = "BARRIER"
+            unless_failed()
 
     def _size(self, m: Module, listed: Value) -> None:
         """Check sizes, and keep those of the rows: between two parts of a SCATTER rows of others still come."""
@@ -284,16 +339,18 @@ class Control(wiring.Component):
         width = Check((f_out == 0) | (f_out > config.max_out), f_out)
         tiles = {opcode: front.view(opcode).tiles for opcode in (Opcode.LIST, Opcode.SCATTER)}
         ring = {opcode: Check(count != self.chiplets, count) for opcode, count in tiles.items()}
-        refuse(
-            m,
-            front,
-            {
-                # An array has fewer than 2^32 words.
-                Opcode.LIST: (ring[Opcode.LIST], Check(list_.weighted & list_.edge_count[-1], list_.edge_count)),
-                Opcode.SCATTER: (width, Check(~listed, Opcode.SCATTER, Error.BAD_OPCODE), ring[Opcode.SCATTER]),
-                Opcode.REDUCE: (width,),
-            },
-        )
+        checks: dict[Opcode, tuple[Check, ...]] = {
+            # An array has fewer than 2^32 words.
+            Opcode.LIST: (ring[Opcode.LIST], Check(list_.weighted & list_.edge_count[-1], list_.edge_count)),
+            Opcode.SCATTER: (width, Check(~listed, Opcode.SCATTER, Error.BAD_OPCODE), ring[Opcode.SCATTER]),
+            Opcode.REDUCE: (width,),
+        }
+        if self.divided:
+            chiplets = front.view(Opcode.SHARE).tiles
+            checks[Opcode.SHARE] = (Check(chiplets != self.chiplets, chiplets),)
+            for opcode in (Opcode.SCATTER, Opcode.REDUCE):
+                checks[opcode] = (Check(self.shared, opcode, Error.BAD_OPCODE), *checks[opcode])
+        refuse(m, front, checks)
 
     def _request(self, m: Module, asks: Value, asked: Value) -> None:
         """Make each request once a command."""

@@ -14,14 +14,21 @@ from hw.ring.control import Control
 from hw.ring.formats import RingConfig
 from hw.ring.halo_writer import HaloWriter
 from hw.ring.halt import Halt
+from hw.ring.line_bursts import LineBursts
+from hw.ring.line_receiver import LineReceiver
+from hw.ring.line_server import LineServer
+from hw.ring.line_splitter import LineSplitter
+from hw.ring.line_table import LineTable
 from hw.ring.local_adder import LocalAdder
 from hw.ring.packet_guard import PacketGuard
 from hw.ring.packet_queue import PacketQueue
 from hw.ring.packet_router import PacketRouter
 from hw.ring.reducer import Reducer
+from hw.ring.reply_store import ReplyStore
 from hw.ring.ring_unit import RingUnit
 from hw.ring.route_decision import RouteDecision
 from hw.ring.sender import Sender
+from hw.ring.shared_lines import SharedLines
 from hw.ring.shared_reader import SharedReader
 from hw.ring.sum_writer import SumWriter
 from hw.ring.tokens import Tokens
@@ -42,6 +49,13 @@ def made(name: str) -> wiring.Component:
         "packet_router": PacketRouter,
         "halt": Halt,
         "halo_writer": HaloWriter,
+        "line_bursts": LineBursts,
+        "line_receiver": LineReceiver,
+        "line_server": LineServer,
+        "line_splitter": LineSplitter,
+        "line_table": LineTable,
+        "reply_store": ReplyStore,
+        "shared_lines": lambda: SharedLines(RingConfig()),
         "route_decision": RouteDecision,
         "packet_guard": PacketGuard,
         "packet_queue": PacketQueue,

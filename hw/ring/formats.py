@@ -42,6 +42,10 @@ class RingConfig(Parameters):
         Needed VIDs of an owner that the filter array holds at a time.
     bitmap
         Vertices that the needed list covers in one pass over the edges; a bit of block RAM each.
+    requests
+        Beside an attribute core, pieces of bursts of a divided graph that are under way.
+    reply_beats
+        Most beats of memory in one such piece, which travel in one packet.
 
     Raises
     ------
@@ -55,11 +59,17 @@ class RingConfig(Parameters):
     max_out: int = size(64, 1, 1024)
     window: int = size(4, 1, 64)
     bitmap: int = size(65536, 64, power=True)
+    requests: int = size(32, 2, 64, power=True)
+    reply_beats: int = size(8, 1, 16, power=True)
 
     @property
     def max_flits(self) -> int:
         """Flits of the longest packet: a header and a partial sum."""
         return 1 + -(-self.max_out * PARTIAL_BITS // self.link_width)
+
+    def reply_flits(self, data_width: int) -> int:
+        """Flits of the longest reply: a header, the beats, and one that reports an error; `data_width` in bits."""
+        return 2 + self.reply_beats * data_width // self.link_width
 
     @property
     def values(self) -> int:

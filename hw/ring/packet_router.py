@@ -18,6 +18,8 @@ class PacketRouter(wiring.Component):
     ----------
     link_width
         Bits of a flit.
+    divided
+        Whether there are packets of lines.
 
     Attributes
     ----------
@@ -27,10 +29,12 @@ class PacketRouter(wiring.Component):
         Partial sums are dropped, because the reducer has stopped.
     features, partials : streams of `Flit`
     control : stream of `Flit`, always ready
+    lines : stream of `Flit`
+        If there are such packets.
     """
 
-    def __init__(self, link_width: int = 64) -> None:
-        self.link_width = link_width
+    def __init__(self, link_width: int = 64, *, divided: bool = False) -> None:
+        self.link_width, self.divided = link_width, divided
         flits = stream.Signature(Flit(link_width))
         super().__init__(
             {
@@ -39,6 +43,7 @@ class PacketRouter(wiring.Component):
                 "features": Out(flits),
                 "partials": Out(flits),
                 "control": Out(stream.Signature(Flit(link_width), always_ready=True)),
+                **({"lines": Out(flits)} if divided else {}),
             }
         )
 
@@ -55,6 +60,7 @@ class PacketRouter(wiring.Component):
             (PacketKind.FEATURE, self.features),
             (PacketKind.PARTIAL, self.partials),
             (PacketKind.CONTROL, self.control),
+            *(((PacketKind.LINES, self.lines),) if self.divided else ()),
         ):
             m.d.comb += [target.payload.eq(self.i.payload), target.valid.eq(self.i.valid & (kind == which))]
             with m.If(kind == which):

@@ -7,7 +7,7 @@ from amaranth.hdl import Elaboratable, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from contracts import PACKET_HEADER, ROW_BYTES, VALUE_BITS, Error, Opcode
+from contracts import PACKET_CONTROL, PACKET_HEADER, ROW_BYTES, VALUE_BITS, Error, Opcode, Token
 from hw.chiplet.gather import GatherUnit
 from hw.chiplet.unit import unit_members
 from hw.contracts import struct
@@ -29,6 +29,7 @@ from hw.ring.reducer import Reducer
 from hw.ring.remote_array import RemoteArray
 from hw.ring.route_decision import RouteDecision
 from hw.ring.sender import Sender
+from hw.ring.shared_lines import SharedLines, lines_members, reader_members
 from hw.ring.shared_reader import SharedReader
 from hw.ring.station import Station
 from hw.ring.tokens import Tokens
@@ -38,7 +39,7 @@ __all__ = ["RING_OPCODES", "RingUnit"]
 #: Beats that a reader of lists may have asked for.
 _LIST_DEPTH = 64
 #: Clients of the reader of words; of the reader of whole beats.
-_BOUNDARIES, _NEEDED, _HUBS = range(3)
+_BOUNDARIES, _NEEDED, _HUBS, _LINES = range(4)
 _EDGES, _OFFSETS = range(2)
 _READ_CLIENTS = 6
 #: Inputs for reports: of the memory port, of the units, of other chiplets and of the links.
@@ -73,6 +74,8 @@ class _Units:
     guard: PacketGuard
     lists: SharedReader
     arrays: SharedReader
+    # A divided graph.
+    shared: SharedLines | None
 
 
 class RingUnit(wiring.Component):
@@ -89,6 +92,8 @@ class RingUnit(wiring.Component):
         Widths of the memory port, in bits.
     depth
         Beats that the readers of rows may have asked for.
+    divided
+        Whether it also carries out SHARE, for a unit beside it that reads a graph divided among the chiplets.
 
     Attributes
     ----------
@@ -99,15 +104,28 @@ class RingUnit(wiring.Component):
     stop : stream of `ErrorReport`, always ready
         A run of the chiplet has ended with this error, which is reported to the others, once.
     s_axis, m_axis : LinkSignature
+    shared_lines, readers
+        If there is SHARE, ``lines`` and ``readers`` of `SharedLines`.
     """
 
     OPCODES = RING_OPCODES
     OUTER = ("position", "chiplets", "s_axis", "m_axis")
     id_width = 3
 
-    def __init__(self, config: RingConfig, address_width: int = 32, data_width: int = 256, depth: int = 64) -> None:
+    def __init__(
+        self,
+        config: RingConfig,
+        address_width: int = 32,
+        data_width: int = 256,
+        depth: int = 64,
+        *,
+        divided: bool = False,
+    ) -> None:
         self.config, self.address_width, self.data_width, self.depth = config, address_width, data_width, depth
         self.port, self.clients, self.outstanding = (address_width, data_width), _READ_CLIENTS, depth
+        self.divided = divided
+        if divided:
+            self.OPCODES = (*RING_OPCODES, Opcode.SHARE)
         super().__init__(
             {
                 **unit_members(self.port, self.clients),
@@ -117,11 +135,19 @@ class RingUnit(wiring.Component):
                 "exchanging": Out(1),
                 "s_axis": In(LinkSignature(config.link_width)),
                 "m_axis": Out(LinkSignature(config.link_width)),
+                **(
+                    {
+                        "shared_lines": Out(lines_members(*self.port)),
+                        "readers": Out(reader_members(*self.port)).array(2),
+                    }
+                    if divided
+                    else {}
+                ),
             }
         )
 
     @classmethod
-    def beside(cls, engine: Any, config: RingConfig) -> Self:
+    def beside(cls, engine: Any, config: RingConfig, *, divided: bool = False) -> Self:
         """Return the ring unit of a chiplet.
 
         Parameters
@@ -130,6 +156,8 @@ class RingUnit(wiring.Component):
             Sizes of the chiplet's engine.
         config
             Sizes of the ring interface.
+        divided
+            As of the unit.
 
         Raises
         ------
@@ -143,7 +171,7 @@ class RingUnit(wiring.Component):
             raise ValueError(f"link_width must be at most {data_width}, a beat, not {config.link_width!r}")
         if not engine.partials:
             raise ValueError("community.partials must be True: halves of sums come round the ring")
-        return cls(config, engine.port[0], data_width, engine.depth)
+        return cls(config, engine.port[0], data_width, engine.depth, divided=divided)
 
     @property
     def max_beats(self) -> int:
@@ -164,20 +192,23 @@ class RingUnit(wiring.Component):
         self._report_progress(m, units)
         self._spread_position(m, units)
         self._start_units(m, units)
+        if units.shared is not None:
+            self._share(m, units, units.shared)
         return m
 
     def _make_units(self, m: Module) -> _Units:
         """Make all units and add them."""
         config, link, most = self.config, self.config.link_width, self.config.chiplets
-        port = self.port
+        port, divided = self.port, self.divided
+        max_flits = max(config.max_flits, config.reply_flits(self.data_width) if divided else 0)
         units = _Units(
-            control=Control(config, *port, self.max_beats, _REPORTS),
-            station=Station(link, config.slots, config.max_flits),
-            decision=RouteDecision(),
+            control=Control(config, *port, self.max_beats, _REPORTS + divided, divided=divided),
+            station=Station(link, config.slots, max_flits, fills=divided),
+            decision=RouteDecision(divided=divided),
             filter=FilterArray(self.address_width, most, config.window),
-            router=PacketRouter(link),
+            router=PacketRouter(link, divided=divided),
             tokens=Tokens(link, most),
-            packets=PacketQueue(link, 3, config.max_flits),
+            packets=PacketQueue(link, 5 if divided else 3, max_flits),
             boundaries=BoundaryTable(self.address_width, most),
             needed=NeededList(self.address_width, most, config.bitmap, self.data_width),
             list_writer=WordWriter(*port),
@@ -190,11 +221,13 @@ class RingUnit(wiring.Component):
             adder=LocalAdder(self.data_width, link, self.max_beats),
             reducer=Reducer(*port, link, self.max_beats),
             guard=PacketGuard(link),
-            lists=SharedReader(3, *port, _LIST_DEPTH),
+            lists=SharedReader(4 if divided else 3, *port, _LIST_DEPTH),
             arrays=SharedReader(2, *port, _LIST_DEPTH, beats=True),
+            shared=SharedLines(config, *port, self.depth) if divided else None,
         )
         for unit in fields(units):
-            m.submodules[unit.name] = getattr(units, unit.name)
+            if getattr(units, unit.name) is not None:
+                m.submodules[unit.name] = getattr(units, unit.name)
         return units
 
     def _connect_memory(self, m: Module, units: _Units) -> None:
@@ -270,6 +303,9 @@ class RingUnit(wiring.Component):
             lists.select.eq(Mux(phase == Phase.LOAD, _BOUNDARIES, Mux(phase == Phase.REDUCE, _HUBS, _NEEDED))),
             arrays.select.eq(Mux(phase == Phase.BUILD, _EDGES, _OFFSETS)),
         ]
+        if units.shared is not None:
+            with m.If(units.control.tabling):
+                m.d.comb += lists.select.eq(_LINES)
         with m.If(phase == Phase.REDUCE):
             self._writes(m, units.reducer.write)
         with m.Elif(phase == Phase.BUILD):
@@ -291,7 +327,7 @@ class RingUnit(wiring.Component):
         # From the most telling to the least.
         reports = [flipped(error) for error in self.errors]
         failing = (units.remote_array, units.needed, units.csr, units.gather, units.halo, units.reducer, units.decision)
-        reports += [unit.error for unit in failing]
+        reports += [unit.error for unit in (*failing, *((units.shared,) if units.shared else ()))]
         *inputs, peer, lost = control.errors
         for report, port in zip(reports, inputs, strict=True):
             connect(m, report, port)
@@ -316,6 +352,11 @@ class RingUnit(wiring.Component):
             # Only with the token that says why; an error of a list is reported by the command after it.
             station.stop.eq(halt.halted),
         ]
+        if units.shared is not None:
+            # A run on a shared graph that fails concerns no other chiplet, and this one still serves them.
+            with m.If(control.shared):
+                m.d.comb += halt.halt.valid.eq(0)
+            self._break(m, units, units.shared)
 
     def _decide(self, m: Module, units: _Units) -> None:
         """Decide about the packet at the station's head: take it, forward it, or both."""
@@ -367,6 +408,44 @@ class RingUnit(wiring.Component):
             m.d.comb += unit.chiplets.eq(self.chiplets)
         for unit in (units.needed, units.filter):
             m.d.comb += unit.boundaries.eq(units.boundaries.boundaries)
+
+    def _share(self, m: Module, units: _Units, shared: SharedLines) -> None:
+        """Lead lines of a divided graph from the ring and the own memory to those that read it, and to the ring."""
+        control, given = units.control, shared.given
+        connect(m, units.router.lines, shared.i)
+        for n, source in enumerate((shared.requests, shared.replies)):
+            connect(m, source, units.packets.i[3 + n])
+        connect(m, shared.table, units.lists.asks[_LINES])
+        connect(m, units.lists.o[_LINES], shared.words)
+        connect(m, shared.lines, flipped(self.shared_lines))
+        for inner, outer in zip(shared.readers, self.readers, strict=True):
+            connect(m, inner, flipped(outer))
+        m.d.comb += [
+            shared.position.eq(self.position),
+            shared.chiplets.eq(self.chiplets),
+            shared.start.eq(control.share),
+            control.tabled.eq(shared.done),
+            given.table.eq(control.words(Opcode.SHARE, "table")),
+            given.graph.eq(control.line(Opcode.SHARE, "graph")),
+            *(
+                given.own[n].eq(control.line(Opcode.SHARE, name))
+                for n, name in enumerate(("offsets", "edges", "attributes"))
+            ),
+        ]
+
+    def _break(self, m: Module, units: _Units, shared: SharedLines) -> None:
+        """Give up what is read over a ring that has lost a chiplet, and tell the others, whether a run is on or not."""
+        tokens, lost, told = units.tokens, units.station.lost.any(), Signal()
+        flit = units.router.control
+        header = data.View(struct(PACKET_HEADER), flit.payload.data[: PACKET_HEADER.bits])
+        token = data.View(struct(PACKET_CONTROL), header.vid)
+        with m.If(lost | (flit.valid & (token.token == Token.ERROR) & (token.error == Error.LINK))):
+            m.d.sync += shared.cut.eq(1)
+        m.d.sync += told.eq(told | (lost & units.control.shared))
+        with m.If(lost):
+            m.d.comb += tokens.code.eq(Error.LINK)
+            with m.If(units.control.shared & ~told):
+                m.d.comb += tokens.stop.eq(1)
 
     def _start_units(self, m: Module, units: _Units) -> None:
         """Start units in their phases, with the command's operands."""

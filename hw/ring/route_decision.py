@@ -15,8 +15,13 @@ __all__ = ["RouteDecision"]
 class RouteDecision(wiring.Component):
     """Decides by header and filter whether to take the packet, to forward it, or to wait.
 
-    A row waits for its command and for the filter's decision, a partial sum for its command; tokens never wait. All
-    outputs depend on the inputs of the same cycle.
+    A row waits for its command and for the filter's decision, a partial sum for its command; tokens and packets of
+    lines never wait. All outputs depend on the inputs of the same cycle.
+
+    Parameters
+    ----------
+    divided
+        Whether there are packets of lines.
 
     Attributes
     ----------
@@ -42,7 +47,8 @@ class RouteDecision(wiring.Component):
         ``BAD_PACKET`` or ``VID_RANGE`` with the packet's VID, as it begins to move.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, divided: bool = False) -> None:
+        self.divided = divided
         super().__init__(
             {
                 "header": In(PACKET_HEADER.bits),
@@ -113,6 +119,10 @@ class RouteDecision(wiring.Component):
                 m.d.comb += [self.decided.eq(1), verdict.take.eq(~bad)]
                 with m.If(header.elements != 0):
                     m.d.comb += [verdict.take.eq(0), code.eq(Error.BAD_PACKET)]
+            if self.divided:
+                with m.Case(PacketKind.LINES):
+                    # For its destination alone, also after an error: others wait for the reply.
+                    m.d.comb += [self.decided.eq(1), verdict.take.eq(here & ~bad)]
             with m.Default():
                 m.d.comb += [self.decided.eq(1), code.eq(Error.BAD_PACKET)]
         return m

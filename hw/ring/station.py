@@ -34,6 +34,9 @@ class Station(wiring.Component):
         Flits of the longest packet.
     patience
         Packets that pass a waiting one before it goes first, at least 1.
+    fills
+        A packet whose rest is lost does not only end: it gets `max_flits` flits, which no whole packet has that is
+        judged by its length.
 
     Attributes
     ----------
@@ -69,7 +72,15 @@ class Station(wiring.Component):
         If a parameter is out of range.
     """
 
-    def __init__(self, link_width: int = 64, slots: int = 4, max_flits: int = 33, patience: int = PATIENCE) -> None:
+    def __init__(
+        self,
+        link_width: int = 64,
+        slots: int = 4,
+        max_flits: int = 33,
+        patience: int = PATIENCE,
+        *,
+        fills: bool = False,
+    ) -> None:
         if slots < 2:
             raise ValueError(f"slots must be at least 2, not {slots!r}")
         if max_flits < 1:
@@ -77,12 +88,14 @@ class Station(wiring.Component):
         if patience < 1:
             raise ValueError(f"patience must be at least 1, not {patience!r}")
         self.link_width, self.slots, self.max_flits, self.patience = link_width, slots, max_flits, patience
+        self.fills = fills
         # Internal, named for proofs. Free slots of the next buffer; the own buffer; whether the packet at its head has
         # begun to move; whether a passing or an entering packet owns the link.
         self.free = Signal(range(slots + 1), init=slots)
         # A word is offered a cycle after its write: the two cycles of a hop are this buffer and the link's register.
         self.buffer = HeadQueue(Flit(link_width), slots * max_flits)
         self.inside, self.passing, self.entering = Signal(), Signal(), Signal()
+        self.filling = Signal()
         super().__init__(
             {
                 "s_axis": In(LinkSignature(link_width)),
@@ -133,7 +146,11 @@ class Station(wiring.Component):
         # A packet whose rest is lost is ended, because it holds the link.
         finish = Signal()
         m.d.comb += finish.eq(watch.lost[0] & self.passing & ~front.valid)
-        with m.If(finish):
+        ends, last = finish, finish | Mux(passes, front.payload.last, here.payload.last)
+        if self.fills:
+            ends = self._fill(m, passes, finish)
+            last = Mux(finish, ends, Mux(passes, front.payload.last, here.payload.last))
+        with m.If(ends):
             m.d.sync += [self.passing.eq(0), self.inside.eq(0)]
 
         # The link's register, and the credits both ways. Credits from before a reset may still arrive after it.
@@ -142,7 +159,7 @@ class Station(wiring.Component):
         m.d.sync += [
             self.m_axis.tvalid.eq((passes | enters | finish) & ~closed),
             self.m_axis.tdata.eq(Mux(passes, front.payload.data, here.payload.data)),
-            self.m_axis.tlast.eq(finish | Mux(passes, front.payload.last, here.payload.last)),
+            self.m_axis.tlast.eq(last),
             self.s_axis.tcredit.eq(moves & front.payload.last),
             free.eq(Mux(closed, self.slots, free - (self.passed | self.sent) + credit)),
             # A neighbour that has not noticed a reset yet may send one more flit.
@@ -151,6 +168,18 @@ class Station(wiring.Component):
             Cover((free == 0) & front.valid),
         ]
         return m
+
+    def _fill(self, m: Module, passes: Signal, finish: Signal) -> Signal:
+        """Go on with a packet until it has all flits for which there is room; return whether it has."""
+        flits, filled = Signal(range(self.max_flits)), Signal()
+        m.d.comb += filled.eq(finish & (flits == self.max_flits - 1))
+        # What comes from the chiplet before in the meantime is another packet.
+        m.d.sync += self.filling.eq(finish & ~filled)
+        with m.If(self.filling):
+            m.d.comb += finish.eq(1)
+        with m.If(passes | finish):
+            m.d.sync += flits.eq(Mux(Mux(finish, filled, self.buffer.o.payload.last), 0, flits + 1))
+        return filled
 
     def _move(self, m: Module, taken: stream.Interface, moves: Signal, passes: Signal, enters: Signal) -> None:
         """Move the front flit by its packet's verdict (`moves`, onto the link: `passes`), or let one in (`enters`)."""
@@ -178,6 +207,9 @@ class Station(wiring.Component):
             self.passed.eq(passes & ~inside),
             self.sent.eq(enters & ~entering),
         ]
+        if self.fills:
+            with m.If(self.filling):
+                m.d.comb += moves.eq(0)
         with m.If(moves):
             m.d.sync += [inside.eq(~front.payload.last), held.eq(verdict)]
         with m.If(passes):

@@ -32,7 +32,7 @@ from sim.runner.batches import BatchJob, Ran
 from sim.runner.jobs import Settings
 from sim.runner.run import run_jobs
 
-__all__ = ["GRAPHS", "ROW_BEATS", "WINDOW", "Point", "bench", "machine_of"]
+__all__ = ["GRAPHS", "ROW_BEATS", "WINDOW", "Point", "bench", "machine_of", "with_room"]
 
 #: Graphs by name; Cora beside them if `ATOLL_PLANETOID` says where it is.
 GRAPHS = {
@@ -90,7 +90,11 @@ class Point:
 
 def machine_of(config: str = "default") -> MachineConfig:
     """Return one chiplet of a configuration, with room for Cora's rows of attributes."""
-    sizes = load_machine(config, 1)
+    return with_room(load_machine(config, 1))
+
+
+def with_room(sizes: MachineConfig) -> MachineConfig:
+    """Return a machine with an attribute core that has room for Cora's rows, and without the neural unit."""
     assert sizes.attributes is not None
     attribute = replace(sizes.attributes.attribute, row_beats=ROW_BEATS)
     return replace(sizes, neural=None, attributes=replace(sizes.attributes, attribute=attribute, window=WINDOW))
@@ -141,12 +145,12 @@ def bench(
         for order in ("ID", "community"):
             roots = list(batches_of(ORDERS[order](graph)[: SIZE * batches], SIZE))
             cases.append((name, order, problem, roots))
-            jobs.append(BatchJob(image, [roots], Settings(limit=_LIMIT)))
+            jobs.append(BatchJob([image], [roots], Settings(limit=_LIMIT)))
     with tempfile.TemporaryDirectory() as folder:
         units = sizes.units
         found, _ = run_jobs(sizes.chiplet, jobs, Path(folder), name="attributes", units=units)
     points = [
-        _point(name, order, problem, roots, job.image, ran, sizes)
+        _point(name, order, problem, roots, job.images[0], ran, sizes)
         for (name, order, problem, roots), job, ran in zip(cases, jobs, found, strict=True)
     ]
     saved = {}

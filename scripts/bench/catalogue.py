@@ -9,6 +9,7 @@ from scripts.bench import (
     cache_2050,
     cache_rates,
     community,
+    divided,
     growth,
     islands,
     latency,
@@ -68,6 +69,10 @@ def _attributes(out: Path) -> object:
     return attributes.bench(out=out)
 
 
+def _divided(out: Path) -> object:
+    return divided.bench(out=out)
+
+
 def _cache_2050(out: Path) -> object:
     return cache_2050.bench(out=out)
 
@@ -89,6 +94,7 @@ BENCHES: dict[str, Callable[[Path], object]] = {
     "stream": _stream,
     "latency": _latency,
     "attributes": _attributes,
+    "divided": _divided,
     "cache-2050": _cache_2050,
     "cache-rates": _cache_rates,
     **DNP_BENCHES,

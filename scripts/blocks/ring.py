@@ -10,6 +10,9 @@ _RING_PARTS = (
     "packet_queue", "reducer", "sender", "local_adder", "shared_reader", "sum_writer", "tokens",
 )  # fmt: skip
 
+#: Parts of the shared lines.
+_LINE_PARTS = ("line_table", "line_splitter", "line_bursts", "line_receiver", "line_server", "reply_store")
+
 #: In the order of the tables.
 BLOCKS: tuple[Block, ...] = (
     Block(
@@ -51,6 +54,19 @@ BLOCKS: tuple[Block, ...] = (
     Block(name="ring.filter_generator", factory="hw.ring.filter_generator:FilterGenerator"),
     Block(name="ring.link_watch", factory="hw.ring.link_watch:LinkWatch"),
     *(Block(name=f"ring.{part}", factory="hw.ring.factories:made", parameters={"name": part}) for part in _RING_PARTS),
+    Block(
+        # Measures the parts of the way to lines of other chiplets.
+        name="ring.shared_lines",
+        factory="hw.ring.factories:made",
+        parameters={"name": "shared_lines"},
+        bench="tb.ring.test_shared_lines",
+        bench_factory="tb.ring.test_shared_lines:shared_lines",
+        bench_parameters={"data": 256, "link": 64, "chiplets": 4, "requests": 4, "reply_beats": 8},
+        narrow={"data": 64, "link": 64, "chiplets": 2, "requests": 2, "reply_beats": 1},
+        formal="tb.ring.formal_lines",
+        measures=tuple(f"ring.{part}" for part in _LINE_PARTS),
+    ),
+    *(Block(name=f"ring.{part}", factory="hw.ring.factories:made", parameters={"name": part}) for part in _LINE_PARTS),
     Block(name="ring.ring_unit", factory="hw.ring.factories:ring_unit", parameters={"max_out": 16, "data_width": 64}),
     Block(
         # Measures the ring unit, which connects the parts, and what connects it with a chiplet.

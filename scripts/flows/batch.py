@@ -9,9 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
-from contracts import Error
+from contracts import LINE_BYTES, Error
 from contracts.errors import InputError, unknown
 from golden.attributes.batch import BatchImage, batch_results, batches_of, dense
+from golden.attributes.divided import shares_of
 from golden.attributes.orders import ORDERS
 from golden.attributes.sampler import Batch, Plan
 from golden.graph import Graph, IntArray
@@ -95,8 +96,8 @@ class Batches:
     ----------
     sampling, placed, sizes
         What was asked for, the network with VIDs as the chiplets know them, and the machine.
-    image
-        Memory of every chiplet.
+    images
+        Memory of each chiplet; those of a ring have the graph once together.
     shares
         Roots of the batches of every chiplet.
     """
@@ -104,7 +105,7 @@ class Batches:
     sampling: Sampling
     placed: Placed
     sizes: MachineConfig
-    image: BatchImage
+    images: Sequence[BatchImage]
     shares: Sequence[Sequence[IntArray]]
 
     @cached_property
@@ -112,12 +113,13 @@ class Batches:
         """What is sampled for every batch, and its roots' results."""
         batches = [roots for share in self.shares for roots in share]
         return [
-            batch_results(self.placed.problem, roots, self.image.plan, number) for number, roots in enumerate(batches)
+            batch_results(self.placed.problem, roots, self.images[0].plan, number)
+            for number, roots in enumerate(batches)
         ]
 
     def simulate(self, folder: Path, steps: Steps) -> list[Ran]:
         """Let the machine work through them; see :func:`scripts.flows.simulations.simulate_batches`."""
-        return simulate_batches(self.sizes, self.image, self.shares, folder, steps)
+        return simulate_batches(self.sizes, self.images, self.shares, folder, steps)
 
     def differences(self, ran: Sequence[Ran]) -> list[str]:
         """Return a line for each batch that is not bit-exact, or that ended with an error."""
@@ -193,7 +195,7 @@ class Batches:
 
 
 def plan_batches(sampling: Sampling, placed: Placed, sizes: MachineConfig, config: str, seed: int) -> Batches:
-    """Share the roots out: each chiplet samples for those that it owns.
+    """Share roots and graph out: each chiplet samples for the roots that it owns, and has their rows in its memory.
 
     Parameters
     ----------
@@ -220,15 +222,19 @@ def plan_batches(sampling: Sampling, placed: Placed, sizes: MachineConfig, confi
     limits = limits_of(sizes.community) if sizes.community else None
     streamed = sizes.attributes.window > 0
     slotted = not streamed if sampling.slotted is None else sampling.slotted
-    image = BatchImage(
-        placed.problem, plan, sampling.size, slotted, limits, sizes.chiplet.pe.weight_room,
-        sizes.chiplet.scratch_lines, streamed=streamed,
-    )  # fmt: skip
-    _check_fits(image, sizes)
+    images = [
+        BatchImage(
+            placed.problem, plan, sampling.size, slotted, limits, sizes.chiplet.pe.weight_room,
+            sizes.chiplet.scratch_lines, streamed=streamed, share=share,
+        )
+        for share in shares_of(placed.placement.boundaries)
+    ]  # fmt: skip
+    for image in images:
+        _check_fits(image, sizes)
     roots = _roots(placed.problem.graph, sampling.order)
     owners = placed.placement.owners(roots)
     shares = [list(batches_of(roots[owners == chiplet], sampling.size)) for chiplet in range(sizes.chiplets)]
-    return Batches(sampling, placed, sizes, image, [share[: sampling.most or None] for share in shares])
+    return Batches(sampling, placed, sizes, images, [share[: sampling.most or None] for share in shares])
 
 
 def _core(sizes: MachineConfig) -> AttributeCoreConfig:
@@ -252,6 +258,9 @@ def _check_fits(image: BatchImage, sizes: MachineConfig) -> None:
         raise InputError("features", f"a row has {wanted} bytes", f"at most {room} ([attributes] row_beats)")
     if problem.graph.nodes > 1 << attribute.id_bits:
         raise InputError("nodes", f"there are {problem.graph.nodes}", f"at most {1 << attribute.id_bits}")
+    end, lines = image.last_line, (1 << sizes.chiplet.port[0]) // LINE_BYTES
+    if end > lines:
+        raise InputError("graph", f"and working space end at line {end}", f"at most {lines} ([pe] address_width)")
     for fan_out in plan.fan_out:
         if fan_out > core.most:
             raise InputError("fan-out", f"is {fan_out}", f"at most {core.most} ([attributes] most)")

@@ -288,7 +288,11 @@ def least_cycles(sizes: MachineConfig, problem: Problem, exact: Sequence[LayerRe
 
 
 def simulate_batches(
-    sizes: MachineConfig, image: BatchImage, shares: Sequence[Sequence[IntArray]], folder: Path, steps: Steps
+    sizes: MachineConfig,
+    images: Sequence[BatchImage],
+    shares: Sequence[Sequence[IntArray]],
+    folder: Path,
+    steps: Steps,
 ) -> list[Ran]:
     """Simulate mini-batches on the machine of `simulate`.
 
@@ -296,14 +300,14 @@ def simulate_batches(
     ----------
     sizes
         The machine, with attribute cores.
-    image
-        Memory of every chiplet.
+    images
+        Memory of each chiplet.
     shares
         Roots of the batches of every chiplet.
     folder, steps
         As for `simulate`; another folder.
     """
-    return _built(sizes, BatchJob(image, shares), folder, steps, "mini-batches")[0]
+    return _built(sizes, BatchJob(images, shares), folder, steps, "mini-batches")[0]
 
 
 def simulate_session(sizes: MachineConfig, sessions: Sequence[Session], folder: Path, steps: Steps) -> list[Outcome]:

@@ -28,7 +28,7 @@ _PHASES = {
     "combine": "#1f77b4", "aggregate": "#ff7f0e", "load_weights": "#2ca02c", "process": "#d62728",
     "locate": "#9467bd", "list": "#8c564b", "scatter": "#e377c2",
     "scatter_background": "#f7b6d2", "reduce": "#bcbd22", "barrier": "#17becf", "neural": "#1f3d5c",
-    "sample": "#98df8a", "fetch": "#dbdb8d", "copy": "#c5b0d5",
+    "sample": "#98df8a", "fetch": "#dbdb8d", "copy": "#c5b0d5", "share": "#9edae5",
     "start": "#7f7f7f", "between": "#c7c7c7", "end": "#4d4d4d",
 }  # fmt: skip
 _OTHER, _COMPLETED = "#000000", "#ededed"

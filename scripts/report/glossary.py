@@ -19,6 +19,7 @@ PHASES = {
     "scatter": "A chiplet sends combined features round the ring; with the last part it waits for those that it needs.",
     "reduce": "Partial sums of vertices with many neighbours go round the ring to the chiplets that own the vertices.",
     "barrier": "A chiplet waits until every chiplet of the ring has come to the same point.",
+    "share": "A chiplet waits for all others, then they read the parts of the graph in each other's memories.",
     "neural": "The neural chip runs a program over rows: it ends a layer, or learns and scores a head.",
     "sample": "The attribute core samples the neighbourhoods of a mini-batch.",
     "fetch": "The attribute core fetches the attributes of a mini-batch; it goes on while PEs combine the first ones.",

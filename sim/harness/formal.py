@@ -52,6 +52,8 @@ class Proof:
         Cycles.
     quick
         Whether ``make sim`` runs it too; ``make formal`` runs all.
+    outer
+        Whether only `Cover` statements of the spec itself count, not those of the blocks inside.
     """
 
     name: str
@@ -59,6 +61,7 @@ class Proof:
     mode: Mode
     depth: int
     quick: bool = True
+    outer: bool = False
 
 
 @dataclass(frozen=True)
@@ -126,7 +129,12 @@ def check(block: str, proof: Proof) -> Verdict:
     ports: dict[str, Any] = {} if hasattr(spec, "signature") else {"ports": []}
     model = rtlil.convert(spec, platform="formal", name="top", **ports)
     # Source lines are for the log; a moved line does not change the model.
-    key = digest(re.sub(r"^\s*attribute .*\n", "", model, flags=re.M), proof.mode, str(proof.depth))
+    key = digest(
+        re.sub(r"^\s*attribute .*\n", "", model, flags=re.M),
+        proof.mode,
+        str(proof.depth),
+        *(["outer"] if proof.outer else []),
+    )
     directory = FORMAL_DIR / f"{block}-{proof.name}-{key}"
     with locked(FORMAL_DIR / f"{directory.name}.lock"):
         if (directory / "passed").exists():
@@ -134,10 +142,11 @@ def check(block: str, proof: Proof) -> Verdict:
         shutil.rmtree(directory, ignore_errors=True)
         directory.mkdir(parents=True)
         (directory / "top.il").write_text(model)
+        inner = "select -set inner top.*\nchformal -cover -remove @inner\n" if proof.outer else ""
         (directory / "task.sby").write_text(
             f"[options]\nmode {proof.mode}\ndepth {proof.depth}\ntimeout {TIMEOUT}\nwait on\n"
             "[engines]\nsmtbmc yices\n"
-            "[script]\nread_rtlil top.il\nprep -top top\n"
+            f"[script]\nread_rtlil top.il\n{inner}prep -top top\n"
             "[files]\ntop.il\n"
         )
         began = time.perf_counter()

@@ -76,6 +76,12 @@ def _parts() -> dict[str, Any]:
         "table": BoundaryTable(32, CHIPLETS),
         "writer": WordWriter(32, DATA),
         "control": Control(RingConfig(chiplets=CHIPLETS, link_width=LINK, max_out=MAX_OUT), 32, DATA, ROW_BEATS),
+        # The same for a graph that is divided.
+        "share_router": PacketRouter(LINK, divided=True),
+        "share_decision": RouteDecision(divided=True),
+        "share_control": Control(
+            RingConfig(chiplets=CHIPLETS, link_width=LINK, max_out=MAX_OUT), 32, DATA, ROW_BEATS, divided=True
+        ),
         "reader": SharedReader(CLIENTS, 32, DATA),
         "merge": AXIMerge(32, DATA, IDS, OUTSTANDING),
     }

@@ -28,6 +28,8 @@ class RingOfStations(wiring.Component):
     ----------
     stations, slots, max_flits
         Size of the ring and of its buffers.
+    fills
+        1: stations fill packets whose rest is lost.
 
     Attributes
     ----------
@@ -47,8 +49,8 @@ class RingOfStations(wiring.Component):
         Headers as they were noted.
     """
 
-    def __init__(self, stations: int = 4, slots: int = 3, max_flits: int = 4) -> None:
-        self.stations, self.slots, self.max_flits = stations, slots, max_flits
+    def __init__(self, stations: int = 4, slots: int = 3, max_flits: int = 4, *, fills: int = 0) -> None:
+        self.stations, self.slots, self.max_flits, self.fills = stations, slots, max_flits, fills
         super().__init__(
             {
                 "i": In(stream.Signature(Flit(LINK_WIDTH))).array(stations),
@@ -66,7 +68,9 @@ class RingOfStations(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         """Close the ring."""
         m = Module()
-        stations = [Station(LINK_WIDTH, self.slots, self.max_flits) for _ in range(self.stations)]
+        stations = [
+            Station(LINK_WIDTH, self.slots, self.max_flits, fills=bool(self.fills)) for _ in range(self.stations)
+        ]
         for n, station in enumerate(stations):
             queue = Queue(Flit(LINK_WIDTH), 2 * self.max_flits)
             m.submodules[f"station_{n}"] = ResetInserter(self.reset[n])(station)

@@ -65,26 +65,27 @@ class Ran:
 class BatchJob:
     """Mini-batches that all chiplets sample and compute at the same time, none waiting for another.
 
-    Each chiplet has its own batches one after another, and attributes stay in its RAM between them.
+    Each chiplet has its own batches one after another, and attributes stay in its RAM between them. On a ring they wait
+    for each other once, before the first batch, since each has a part of the graph.
 
     Attributes
     ----------
-    image
-        Memory of every chiplet; each has an attribute core.
+    images
+        Memory of each chiplet in use; each has an attribute core.
     shares
         For each chiplet the roots of its batches. All are numbered from 0 on, those of the first chiplet first.
     settings
         How the memories behave; ``limit`` holds for each run.
     """
 
-    image: BatchImage
+    images: Sequence[BatchImage]
     shares: Sequence[Sequence[IntArray]]
     settings: Settings = field(default_factory=Settings)
 
     @property
     def size(self) -> int:
         """Bytes of each memory."""
-        return len(self.image.data)
+        return max(len(image.data) for image in self.images)
 
     async def run(self, machine: Machine) -> list[Ran]:
         """Work through the batches, inside the simulator; return what each batch left, by number.
@@ -94,17 +95,20 @@ class BatchJob:
         AssertionError
             If a run does not complete within the limit.
         """
-        await machine.configure(self.settings, len(machine.hosts))
+        await machine.configure(self.settings, len(self.images))
         at_work, first = [], 0
-        for host, batches in zip(machine.hosts, self.shares, strict=True):
-            at_work.append(cocotb.start_soon(self._works_through(host, batches, first)))
+        for host, image, batches in zip(machine.hosts, self.images, self.shares, strict=False):
+            at_work.append(cocotb.start_soon(self._works_through(host, image, batches, first)))
             first += len(batches)
         return [out for one in at_work for out in await one]
 
-    async def _works_through(self, host: Host, batches: Sequence[IntArray], first: int) -> list[Ran]:
+    async def _works_through(self, host: Host, image: BatchImage, batches: Sequence[IntArray], first: int) -> list[Ran]:
         """Compute batch by batch, each run with the sample of the next one; one that has none yet is sampled alone."""
-        image, memory, ran = self.image, host.memory, list[Ran]()
+        memory, ran = host.memory, list[Ran]()
         await memory.load(image.data)
+        if image.divided and not batches:
+            await memory.load(image.share_front())
+            await host.run(limit=self.settings.limit)
         sampled = computed = False
         for number, roots in enumerate(batches, start=first):
             alone = layers = None

@@ -15,6 +15,7 @@ from contracts import BATCH, COMMANDS, LINE_BYTES, Error, Model, Opcode
 from contracts.dnp.config import ProcessorConfig
 from contracts.errors import InputError
 from golden.attributes.batch import BatchImage, batch_results
+from golden.attributes.divided import shares_of
 from golden.attributes.sampler import Plan
 from golden.graph import IntArray
 from golden.locator.locator import Limits
@@ -103,7 +104,7 @@ def test_batches_are_bit_exact(tmp_path: Path, streamed: bool) -> None:
         problems.append(problem(activation))
         image = BatchImage(problems[-1], PLAN, 7, slotted=slotted, scratch_lines=scratch, streamed=streamed)
         assert image.streamed == streamed
-        jobs.append(BatchJob(image, [batches], Settings(latency=20, stall=0.2)))
+        jobs.append(BatchJob([image], [batches], Settings(latency=20, stall=0.2)))
     # Wider than the PEs: each block of columns has the attributes fetched again; and with more features than rows of
     # weights, which are written to memory first.
     for sizes, features in (([20, 5], 14), ([9, 5], 40)):
@@ -112,7 +113,7 @@ def test_batches_are_bit_exact(tmp_path: Path, streamed: bool) -> None:
             problems[-1], PLAN, 7, weight_room=GATHER.pe.weight_room, scratch_lines=scratch, streamed=streamed
         )
         assert image.streamed == (streamed and features == 14)
-        jobs.append(BatchJob(image, [batches], Settings(latency=20, stall=0.2)))
+        jobs.append(BatchJob([image], [batches], Settings(latency=20, stall=0.2)))
     units = STREAMED if streamed else UNITS
     config = replace(GATHER, scratch_lines=scratch)
     ran, _ = run_jobs(config, jobs, tmp_path, name="batch_machine", units=units)
@@ -141,7 +142,7 @@ class _Faults(BatchJob):
         """Fail the attributes of the first batch, then the sample of the second, then nothing."""
         await machine.configure(self.settings, 1)
         (host,), (mine, following, *_) = machine.hosts, self.shares[0]
-        image, memory = self.image, host.memory
+        image, memory = self.images[0], host.memory
         exact = batch_results(image.problem, mine, image.plan, 0)[1]
         await memory.load(image.data)
         # What is sampled in the background is not fetched.
@@ -183,7 +184,7 @@ def test_what_cannot_be_read_ends_the_run(tmp_path: Path) -> None:
     for streamed in (False, True):
         image = BatchImage(whole, PLAN, 7, scratch_lines=SCRATCH, streamed=streamed)
         config = replace(GATHER, scratch_lines=SCRATCH)
-        job = _Faults(image, [batches], Settings(latency=20), (90, 250, 700, 1500))
+        job = _Faults([image], [batches], Settings(latency=20), (90, 250, 700, 1500))
         (ran,), _ = run_jobs(config, [job], tmp_path, name="batch_machine", units=STREAMED)
         check(whole, PLAN, batches, ran)
 
@@ -203,11 +204,15 @@ def test_every_chiplet_has_batches_of_its_own(
     """One has none, one has fewer than another."""
     batches = roots(7, 3, 1, 6, 7)
     shares = [batches[:3], [], batches[3:]] if ring else [batches]
+    boundaries = [0, 25, 50, 80] if ring else [0, 80]
     limits = LIMITS if config.kind == "community" else None
     for activation, stall in (("relu", 0.0), ("sigmoid", 0.2)):
         whole = problem(activation)
-        image = BatchImage(whole, PLAN, 7, limits=limits, scratch_lines=SCRATCH, streamed=True)
-        job = BatchJob(image, shares, Settings(latency=20, stall=stall))
+        images = [
+            BatchImage(whole, PLAN, 7, limits=limits, scratch_lines=SCRATCH, streamed=True, share=share)
+            for share in shares_of(np.asarray(boundaries))
+        ]
+        job = BatchJob(images, shares, Settings(latency=20, stall=stall))
         sizes = replace(config, scratch_lines=SCRATCH)
         (ran,), _ = run_jobs(sizes, [job], tmp_path, name="batch_machine", units=STREAMED, ring=ring)
         check(whole, PLAN, batches, ran)

@@ -14,10 +14,8 @@ from sim.harness.bench import Bench
 from sim.ring.parts import CHIPLETS, DATA, LINK, MAX_OUT
 from tb.ring.part_bench import ADDRESSES, LIST, ROWS, begin
 
-__all__ = ["commands_step_through_their_phases"]
+__all__ = ["Commands", "commands_step_through_their_phases"]
 
-#: In the order in which they are looked at.
-PULSES = ("load", "build", "flow", "send", "reduce", "drain", "forget", "arrive", "pass_")
 WORDS = 1 << 30
 #: Bits of a line address.
 LINE_BITS = 26
@@ -30,12 +28,17 @@ CODES = {phase: n for n, phase in enumerate(("NONE", "LOAD", "BUILD", "FLOW", "R
 class Commands:
     """Gives commands, sets flags, and notes what the control asks for and says."""
 
+    #: Of the control's ports.
+    PREFIX = "control"
+    #: What it starts, in the order in which that is looked at.
+    PULSES: tuple[str, ...] = ("load", "build", "flow", "send", "reduce", "drain", "forget", "arrive", "pass_")
+
     def __init__(self, dut: Any, bench: Bench) -> None:
         self.dut, self.bench, self.edge = dut, bench, RisingEdge(dut.clk)
         self.asked: list[tuple[str, Any]] = []
         for port in ("offsets", "hubs", "shares", "executed"):
-            bench.take(f"control_{port}", partial(self._asks, port))
-        self.handles = [(name, getattr(dut, f"control_{name}")) for name in PULSES]
+            bench.take(f"{self.PREFIX}_{port}", partial(self._asks, port))
+        self.handles = [(name, getattr(dut, f"{self.PREFIX}_{name}")) for name in self.PULSES]
         source: random.Random = bench.random
         self.base, self.chiplets = source.getrandbits(LINE_BITS - 1), source.randrange(2, CHIPLETS + 1)
         #: An error that a unit reports.
@@ -50,11 +53,11 @@ class Commands:
 
     def set(self, name: str, value: int) -> None:
         """Set an input."""
-        getattr(self.dut, f"control_{name}").value = value
+        getattr(self.dut, f"{self.PREFIX}_{name}").value = value
 
     def get(self, name: str) -> int:
         """Return an output."""
-        return int(getattr(self.dut, f"control_{name}").value)
+        return int(getattr(self.dut, f"{self.PREFIX}_{name}").value)
 
     @property
     def pulses(self) -> list[str]:
@@ -78,8 +81,8 @@ class Commands:
         given |= fields | {"opcode": opcode}
         self.asked.clear()
         word = layout.pack(given)
-        self.bench.drive("control_command", [word])
-        driver = self.bench.drivers["control_command"]
+        self.bench.drive(f"{self.PREFIX}_command", [word])
+        driver = self.bench.drivers[f"{self.PREFIX}_command"]
         seen: list[str] = []
         while driver.busy_words:
             await self.edge
@@ -132,7 +135,7 @@ class Commands:
 
     async def fails(self) -> None:
         """Report an error to the control, which answers with it."""
-        self.bench.drive("control_errors__0", [self.report])
+        self.bench.drive(f"{self.PREFIX}_errors__0", [self.report])
         await self.answered(*self.asked, report=self.report)
 
     async def begin_list(self) -> None:
@@ -163,7 +166,7 @@ class Commands:
             return await self.fails_unseen()
         await self.flag("loaded", ["build"])
         await self.quiet("BUILD")
-        assert int(self.dut.control_command__ready.value)
+        assert int(getattr(self.dut, f"{self.PREFIX}_command__ready").value)
         if fails_in == "BUILD":
             return await self.fails_unseen()
         await self.flag("listed", [])
@@ -227,7 +230,7 @@ class Commands:
 
     async def fails_unseen(self) -> None:
         """Report an error after the answer: the next command starts nothing and is answered with it."""
-        self.bench.drive("control_errors__0", [self.report])
+        self.bench.drive(f"{self.PREFIX}_errors__0", [self.report])
         count = len(self.asked)
         await self.bench.cycles(3)
         assert len(self.asked) == count
@@ -252,7 +255,7 @@ class Commands:
         await self.until_asked(2)
         # In either order.
         assert sorted(self.asked, key=str) == sorted([asked, ("executed", GOOD)], key=str)
-        assert not int(self.dut.control_command__ready.value)
+        assert not int(getattr(self.dut, f"{self.PREFIX}_command__ready").value)
         if fails:
             return await self.fails_unseen()
         await self.flag("sent", [])
@@ -288,7 +291,7 @@ class Commands:
         await self.flag("sent", ["drain"])
         await self.quiet("FLOW")
         assert self.get("exchanging")
-        assert not int(self.dut.control_command__ready.value)
+        assert not int(getattr(self.dut, f"{self.PREFIX}_command__ready").value)
         if fails_in == "DRAIN":
             return await self.ends_exchange_unseen()
         self.set("lowest", missing)

@@ -20,6 +20,7 @@ from tb.ring.control_tests import *  # noqa: F403  # cocotb looks for tests in t
 from tb.ring.memory_tests import *  # noqa: F403
 from tb.ring.packet_tests import *  # noqa: F403
 from tb.ring.part_bench import begin, pack, pulse, rises
+from tb.ring.share_tests import *  # noqa: F403
 from tb.ring.sum_tests import *  # noqa: F403
 from tb.ring.unit_tests import *  # noqa: F403
 

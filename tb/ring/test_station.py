@@ -233,7 +233,11 @@ async def a_reset_of_one_chiplet_at_work_holds_nobody_up(dut: Any) -> None:
         assert lost(dut, stations)[victim] == 3
         for (source, at), packets in traffic.received.items():
             # The reset cuts what the victim was taking.
-            assert at == victim or come_but_for_one(packets, traffic.expected[source, at]), (turn, source, at)
+            want_here = traffic.expected[source, at]
+            assert at == victim or come_but_for_one(packets, want_here), (turn, source, at)
+            # What the chiplet behind the victim takes itself is no longer passed on.
+            if parameters().get("fills") and at not in (victim, after):
+                assert all(len(cut) == parameters()["max_flits"] for cut in packets if cut not in want_here)
         assert traffic.received[after, across] == traffic.expected[after, across]
         assert not traffic.arriving.keys() & {across}
 
@@ -295,6 +299,13 @@ async def a_reset_empties_the_ring(dut: Any) -> None:
 def test_station() -> None:
     sizes = {"stations": 4, "slots": 4, "max_flits": 4}
     simulate(RingOfStations(**sizes), __name__, name="ring_of_stations", parameters=sizes)
+
+
+def test_what_is_cut_off_is_as_long_as_no_packet_is() -> None:
+    """Each station fills a packet whose rest is lost; the others have at most a flit less than there is room for."""
+    sizes = {"stations": 4, "slots": 4, "max_flits": 5, "fills": 1}
+    tests = ("a_reset_of_one_chiplet_at_work_holds_nobody_up",)
+    simulate(RingOfStations(**sizes), __name__, name="ring_of_stations", parameters=sizes, testcase=tests)
 
 
 def test_station_proofs() -> None:
