@@ -131,7 +131,7 @@ def wild(image: Image) -> Iterator[tuple[str, Image, set[Error]]]:
         opcode = Opcode(image.data[at])
         operands = COMMANDS[opcode].from_bytes(image.data[at : at + LINE_BYTES])
         for field in COMMANDS[opcode].fields:
-            flag = {"feature_offsets": "sparse", "own": "rooted"}.get(field.name)
+            flag = {"feature_offsets": "sparse", "own": "rooted", "scales_destination": "table"}.get(field.name)
             unused = flag is not None and not operands[flag]
             if field.doc.endswith("from the start of the image") and not unused:
                 writes = (opcode, field.name) in ((Opcode.COMBINE, "combined"), (Opcode.AGGREGATE, "results"))

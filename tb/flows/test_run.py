@@ -379,7 +379,10 @@ def test_a_ring_shares_the_lanes_out(tmp_path: Path) -> None:
             "neural.cores: is unknown; expected depth, p_depth, patience, queue, table_bits, wm_depth, xm_depth",
         ),
         ("[ring]\nchiplets = 17", "chiplets must be in 1..16, not 17"),
-        ("[ring]\nlanes = 4", "ring.lanes: is unknown; expected bitmap, chiplets, link_width, reply_beats, requests, slots, window"),
+        (
+            "[ring]\nlanes = 4",
+            "ring.lanes: is unknown; expected bitmap, chiplets, link_width, reply_beats, requests, slots, window",
+        ),
         ("[ring]\nhubs = 4", "ring.hubs: is unknown; expected bitmap, chiplets"),
         ("[ring]\nslots = 1\nchiplets = 2", "ring: slots must be in 2..64, not 1"),
         ("[ring.chiplet]\nhubs = 4", "ring.chiplet.hubs: is unknown; expected depth, groups, pes"),
