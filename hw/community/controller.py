@@ -515,7 +515,7 @@ class Controller(wiring.Component):
                     m.d.sync += self._of_table(
                         Opcode.COMBINE,
                         lengths,
-                        # What follows those of its vertices is read for PROCESS, which then begins at once.
+                        # PROCESS needs the entries of the other vertices, and begins at once if they are there.
                         ("feature_offsets", Mux(combine.sparse, entries + 1, 0)),
                         ("scales", entries),
                         ("scales_destination", combine.table),

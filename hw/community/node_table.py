@@ -213,8 +213,8 @@ class NodeTable(wiring.Component):
         # The beat in which rests begin. An array that ends before has none.
         split, after = Signal(range(2 * self.nodes)), Signal(range(2 * self.nodes))
         m.d.comb += after.eq(Mux(self.first == 0, ~0, (self.first >> beat_bits) + 1))
-        lasts = [Signal.like(split, name=f"{name}_last") for name in ARRAYS]
-        asked, last, waits = Array(arrays)[asking.array], Array(lasts)[coming.array], Signal()
+        asked, waits = Array(arrays)[asking.array], Signal()
+        last = _last_beat(Array(arrays)[coming.array].words, beat_bits)
         m.d.comb += [
             begins.eq((self.start | waits) & ~self.reading),
             splitter.i.payload.address.eq((asked.begin + Mux(asking.rest, split, 0)) << beat_bits),
@@ -236,16 +236,19 @@ class NodeTable(wiring.Component):
             with m.If(ends):
                 m.d.sync += [to_come.eq(left), place.eq(Mux(left[:count].any(), 0, split))]
         with m.If(begins):
-            final = [(words - 1)[: len(words)] >> beat_bits for words in self.words]
-            parts = Cat(wanted, *(wanted[n] & (final[n] >= after) for n in range(count)))
+            parts = Cat(wanted, *(wanted[n] & (_last_beat(self.words[n], beat_bits) >= after) for n in range(count)))
             m.d.sync += [to_ask.eq(parts), to_come.eq(parts), split.eq(after), place.eq(0)]
-            m.d.sync += [kept.eq(beat) for kept, beat in zip(lasts, final, strict=True)]
         m.d.sync += [
             Cover(comes & ~ends, "an array of several beats"),
             Cover(comes & coming.rest, "the rest of an array"),
             Cover(self.start & self.reading, "arrays wait for the rest of those before"),
         ]
         return coming.array
+
+
+def _last_beat(words: Value, beat_bits: int) -> Value:
+    """Return the last beat of an array that is not empty."""
+    return (words - 1) >> beat_bits
 
 
 def _least(one: Value, other: Value) -> Value:
