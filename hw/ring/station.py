@@ -146,10 +146,8 @@ class Station(wiring.Component):
         # A packet whose rest is lost is ended, because it holds the link.
         finish = Signal()
         m.d.comb += finish.eq(watch.lost[0] & self.passing & ~front.valid)
-        ends, last = finish, finish | Mux(passes, front.payload.last, here.payload.last)
-        if self.fills:
-            ends = self._fill(m, passes, finish)
-            last = Mux(finish, ends, Mux(passes, front.payload.last, here.payload.last))
+        ends = self._fill(m, passes, finish) if self.fills else finish
+        last = Mux(finish, ends, Mux(passes, front.payload.last, here.payload.last))
         with m.If(ends):
             m.d.sync += [self.passing.eq(0), self.inside.eq(0)]
 
