@@ -463,9 +463,9 @@ PACKET_CONTROL = _padded(
 
 PACKET_LINES = _padded(
     "PacketLines",
-    "What a packet of beats carries in place of the number of elements. In place of the VID it has its first beat, "
-    "counted from the start of the divided graph. A request is a header alone. A reply that is longer or shorter than "
-    "what was requested says that the beats could not be read.",
+    "Field `elements` of a packet of beats; its `vid` is the first beat, counted from the start of the divided graph. "
+    "A request is a header alone. A reply that is longer or shorter than the request says that the beats could not be "
+    "read.",
     12,
     [
         _u("last_beat", 4, "number of beats, less one"),

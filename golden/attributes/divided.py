@@ -10,7 +10,7 @@ from golden.graph import Graph, IntArray
 
 __all__ = ["ARRAYS", "DividedGraph", "Share", "shares_of"]
 
-#: What is divided, in this order.
+#: Arrays of a divided graph, in the order of their lines.
 ARRAYS = ("offsets", "edges", "attributes")
 
 

@@ -45,9 +45,9 @@ class Control(wiring.Component):
     ends the wait, and stays until the next reset: every later command is answered with it, also if it was found behind
     the answer.
 
-    SHARE: until all have arrived, so that nobody reads by the table before; the table; until all have theirs. From then
-    on rows and partial sums are refused, because a row that waits for its command could hold up a reply that another
-    command waits for.
+    SHARE: wait until all have arrived, read the table, wait until all have theirs; no chiplet reads by it before. From
+    then on rows and partial sums are refused, because a row that waits for its command could hold up a reply that
+    another command waits for.
 
     Parameters
     ----------
