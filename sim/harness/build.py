@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
+import itertools
 import logging
 import os
 import pickle
@@ -41,7 +42,7 @@ ROOT = Path(__file__).resolve().parents[2]
 #: Where simulators are built.
 SIM_DIR = ROOT / "build" / "sim"
 #: Changes when the way of building does, so that old programs are not used.
-RECIPE = 3
+RECIPE = 4
 #: Lint rules that generated Verilog breaks by its nature. UNOPTFLAT, LATCH and MULTIDRIVEN stay fatal.
 WAIVED = (
     "WIDTHEXPAND", "WIDTHTRUNC", "CASEINCOMPLETE", "CASEOVERLAP", "UNSIGNED",
@@ -266,9 +267,28 @@ def to_rtlil(component: Any, name: str, *, sources: bool = False) -> str:
     return str(rtlil.convert(component, name=name, ports=ports, emit_src=sources))
 
 
+#: How Yosys clears a memory: word by word.
+_CLEARS = re.compile(
+    r"  initial begin\n    (?P<memory>.+)\[0\] = (?P<zero>\d+'h0+);\n(?:    (?P=memory)\[\d+\] = (?P=zero);\n)+  end\n"
+)
+
+
 def to_verilog(text: str) -> str:
-    """Return Verilog for RTLIL `text`, written by the Yosys that comes with Amaranth."""
-    return str(verilog._convert_rtlil_text(text, strip_internal_attrs=True))
+    """Return Verilog for RTLIL `text`, written by the Yosys that comes with Amaranth, with a loop to clear a memory.
+
+    Of a machine, the assignments to each word were half of the text, and half of what its simulator is compiled from.
+    """
+    numbers = itertools.count()
+
+    def loop(found: re.Match[str]) -> str:
+        words, number = found[0].count("\n") - 2, next(numbers)
+        return (
+            f"  initial begin : clears_{number}\n    integer clears_at;\n"
+            f"    for (clears_at = 0; clears_at < {words}; clears_at = clears_at + 1)\n"
+            f"      {found['memory']}[clears_at] = {found['zero']};\n  end\n"
+        )
+
+    return _CLEARS.sub(loop, str(verilog._convert_rtlil_text(text, strip_internal_attrs=True)))
 
 
 def digest(*parts: str) -> str:
