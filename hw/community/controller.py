@@ -94,6 +94,8 @@ class Controller(wiring.Component):
         To the locator, addresses counted from 0, and from it.
     records_whole : In(1), replay : Out(1)
         The records of the last location are there; give them out again instead of a location that would find them.
+    first_located, vertices_located : Out(32)
+        Vertices of which there are, or will be, records.
     settings, combination, features : Out
         Of the PEs, of the combiners, of the feature reader.
     table_start : Out(1), table_addresses, table_words, table_first : Out
@@ -152,6 +154,8 @@ class Controller(wiring.Component):
                 "replay": Out(1),
                 "locate": Out(stream.Signature(struct(COMMANDS[Opcode.LOCATE]))),
                 "located": In(stream.Signature(ErrorReport)),
+                "first_located": Out(32),
+                "vertices_located": Out(32),
                 "settings": Out(config.settings),
                 "combination": Out(config.pe.settings),
                 "features": Out(FeatureSettings(address_width)),
@@ -381,6 +385,8 @@ class Controller(wiring.Component):
             location.forget.eq(self.forget),
             location.records_whole.eq(self.records_whole),
             self.replay.eq(location.replay),
+            self.first_located.eq(location.first),
+            self.vertices_located.eq(location.vertices),
         ]
 
     def _ask(self, m: Module, location: Location) -> None:

@@ -161,7 +161,12 @@ class CommunityEngine(wiring.Component):
             controller=Controller(community, nodes, self.port[0], errors),
             locator=Locator(config.locator, once=self.once),
             dispatcher=RecordDispatcher(
-                config.pes, config.kept, config.locator.outputs, community.width, config.locator.node_bits
+                config.pes,
+                config.kept,
+                config.locator.outputs,
+                community.width,
+                community.vid_bits,
+                partials=config.partials,
             ),
             vertices=VertexDispatcher(community, config.pes, config.units, nodes),
             table=NodeTable(nodes, *self.port, ports=1),
@@ -210,6 +215,8 @@ class CommunityEngine(wiring.Component):
             controller.exchanging.eq(self.exchanging),
             dispatcher.start.eq(self._begins(blocks)),
             dispatcher.hops.eq(self.config.hops),
+            dispatcher.first.eq(controller.first_located),
+            dispatcher.vertices.eq(self._known(controller.first_located, controller.vertices_located)),
             dispatcher.replay.eq(controller.replay),
             controller.records_whole.eq(dispatcher.whole),
         ]
@@ -302,6 +309,8 @@ class CommunityEngine(wiring.Component):
                 records.ready.eq((pe.records.ready & sums) | controller.discard),
             ]
         m.d.comb += [
+            # Also those that come before PROCESS: others' rows may be sent for before it.
+            dispatcher.holds.eq((self.exchanging | ~sums) & ~controller.discard),
             self.working.eq(Cat(*(unit.working for unit in blocks.combiners), *(pe.adding for pe in blocks.pes))),
             controller.records_ended.eq(dispatcher.ended),
             controller.records_busy.eq(
@@ -312,9 +321,13 @@ class CommunityEngine(wiring.Component):
         ]
 
     def _summed(self, blocks: _Blocks) -> Value:
-        """Return the number of vertices that are summed, from the controller's first one: 0 if no VID is that large."""
+        """Return the number of vertices that are summed, from the controller's first one."""
+        return self._known(blocks.controller.first, blocks.controller.vertices)
+
+    def _known(self, first: Signal, vertices: Signal) -> Value:
+        """Return the number of `vertices` from the `first` one: 0 if no VID is that large."""
         bits = self.config.community.vid_bits
-        return Mux(blocks.controller.first >> bits == 0, blocks.controller.vertices[: bits + 1], 0)
+        return Mux(first >> bits == 0, vertices[: bits + 1], 0)
 
     @staticmethod
     def _sums(blocks: _Blocks) -> Any:

@@ -10,6 +10,7 @@ from hw.community.formats import CommunityConfig
 from hw.community.hub_unit import HubUnit
 from hw.community.pe import CommunityPE
 from hw.community.planner import Planner
+from hw.community.record_gate import RecordGate
 from hw.community.record_reader import RecordReader
 from hw.community.record_words import RecordUnpacker, WordFormat
 from hw.community.row_accumulator import RowAccumulator
@@ -26,6 +27,7 @@ __all__ = [
     "pe",
     "planner",
     "reader",
+    "record_gate",
     "record_unpacker",
     "row_accumulator",
     "row_finisher",
@@ -83,6 +85,11 @@ def row_finisher(**parameters: Any) -> RowFinisher:
 def row_sender(**parameters: Any) -> RowSender:
     """Return a `RowSender`."""
     return RowSender(CommunityConfig(**parameters))
+
+
+def record_gate(width: int, vid_bits: int, depth: int) -> RecordGate:
+    """Return a `RecordGate`."""
+    return RecordGate(WordFormat(width, vid_bits), depth)
 
 
 def record_unpacker(width: int, vid_bits: int) -> RecordUnpacker:

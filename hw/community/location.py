@@ -40,8 +40,8 @@ class Location(wiring.Component):
         From the cycle after `begins` until `ends`.
     answered : Out(1), report : Out
         The locator has ended, and its error; a replay has at once.
-    vertices : Out(32)
-        Vertices of the location.
+    first, vertices : Out(32)
+        Vertices of the location, from the first one.
     """
 
     def __init__(self) -> None:
@@ -60,6 +60,7 @@ class Location(wiring.Component):
                 "locating": Out(1),
                 "answered": Out(1),
                 "report": Out(ErrorReport),
+                "first": Out(32),
                 "vertices": Out(32),
             }
         )
@@ -72,6 +73,8 @@ class Location(wiring.Component):
         again = kept & self.records_whole & same
         answers = self.located.valid & self.located.ready
         m.d.comb += [
+            self.first.eq(found.first_vertex),
+            self.vertices.eq(found.vertices),
             self.o.payload.eq(self.command),
             self.o.valid.eq(self.ask & ~again),
             self.replay.eq(self.ask & again),
@@ -88,7 +91,6 @@ class Location(wiring.Component):
             m.d.sync += [
                 self.locating.eq(1),
                 self.answered.eq(again),
-                self.vertices.eq(self.command.vertices),
                 self.report.eq(0),
                 found.eq(self.command),
                 kept.eq(1),

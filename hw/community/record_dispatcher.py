@@ -7,6 +7,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from contracts import RECORD_HEADER
+from hw.community.record_gate import RecordGate
 from hw.community.record_words import (
     RecordPacker,
     RecordUnpacker,
@@ -28,6 +29,8 @@ __all__ = ["RecordDispatcher"]
 _QUEUE = 512
 #: Pairs in a PE's queue above which it gets no more records.
 _AHEAD = 16
+#: Pairs of records that can wait for rows of other chiplets: four block RAMs.
+_ASIDE = 1024
 #: Work of a row of the bitmap relative to that of a hub.
 _ROW = 2
 
@@ -37,7 +40,8 @@ class RecordDispatcher(wiring.Component):
 
     Records are kept once, for all PEs, in the words of `hw.community.record_words`. Two words a cycle are read, for the
     PE that `hw.community.smoother.Smoother` selects of those with little in their queues. A replay is the same, so its
-    records may go to other PEs.
+    records may go to other PEs. On a ring, records that name vertices of others are put aside until their rows have
+    come (`hw.community.record_gate.RecordGate`).
 
     Parameters
     ----------
@@ -53,11 +57,17 @@ class RecordDispatcher(wiring.Component):
         Bits of a VID.
     counter_bits
         Width of counters.
+    partials
+        Rows may be exchanged; then `depth` must be more than a record.
 
     Attributes
     ----------
     hops : In(2)
         Reach of smoothing; constant while there are records.
+    first, vertices : In
+        VIDs that are located, from the first one; constant while records come.
+    holds : In(1)
+        Records that name others wait.
     i
         Beats of records, and the end of every stream.
     o
@@ -78,7 +88,7 @@ class RecordDispatcher(wiring.Component):
     Raises
     ------
     ValueError
-        If `pes` or `depth` is out of range.
+        If `pes` or `depth` is out of range, or too small for a record.
     """
 
     def __init__(
@@ -89,14 +99,21 @@ class RecordDispatcher(wiring.Component):
         width: int = 128,
         vid_bits: int = 13,
         counter_bits: int = 32,
+        *,
+        partials: bool = False,
     ) -> None:
-        self.pes, self.depth, self.streams = pes, depth, streams
+        self.pes, self.depth, self.streams, self.partials = pes, depth, streams, partials
         self.sizes = WordFormat(width, vid_bits)
+        if partials and depth < self.sizes.longest:
+            raise ValueError(f"depth must be at least {self.sizes.longest}, a record's pairs, not {depth!r}")
         self._store = ReplayFifo(self.sizes.pair, depth)
         self._smoother = Smoother(pes, (_ROW * width).bit_length())
         super().__init__(
             {
                 "hops": In(2),
+                "first": In(vid_bits),
+                "vertices": In(vid_bits + 1),
+                "holds": In(1),
                 "i": In(stream.Signature(RecordBeat)).array(streams),
                 "o": Out(stream.Signature(RecordBeat)).array(pes),
                 "start": In(1),
@@ -112,23 +129,18 @@ class RecordDispatcher(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         """Pack the records of each stream, merge and keep them, and issue these one after the other."""
         m = Module()
-        m.submodules.store = store = self._store
-        packed = self._pack(m, store)
-        m.d.comb += [
-            store.start.eq(self.start),
-            store.replay.eq(self.replay),
-            self.whole.eq(store.whole),
-        ]
-        issued = self._issue(m, store)
-        m.d.comb += self.ended.eq(packed & store.empty & issued)
+        words, word, packed = self._pack(m)
+        records, kept = self._keep(m, words, word)
+        issued = self._issue(m, records)
+        m.d.comb += self.ended.eq(packed & kept & issued)
         return m
 
-    def _pack(self, m: Module, store: ReplayFifo) -> Value:
-        """Pack, count and store the records of all streams; return whether all streams have ended and left.
+    def _pack(self, m: Module) -> tuple[Any, Any, Value]:
+        """Pack and count the records of all streams; return one of all, its word, and whether all have ended and left.
 
         Streams are merged when they are packed: a record of few hubs has four beats or more, but a single pair.
         """
-        shape = data.StructLayout({"pair": self.sizes.pair, "last": 1})
+        shape = data.StructLayout({"pair": self.sizes.pair, "last": 1, "others": 1})
         sources: list[Any] = []
         stopped = Signal(self.streams)
         begun = {name: Signal(self.streams, name=f"{name}_begun") for name in ("communities", "hubs")}
@@ -151,6 +163,9 @@ class RecordDispatcher(wiring.Component):
                 begun["hubs"][n].eq(begins & header.hub_edges),
                 packed.i.payload.pair.eq(pair),
                 packed.i.payload.last.eq(ends_record(pair)),
+                packed.i.payload.others.eq(packer.others),
+                packer.first.eq(self.first),
+                packer.vertices.eq(self.vertices),
                 packed.i.valid.eq(joiner.o.valid),
                 joiner.o.ready.eq(packed.i.ready),
             ]
@@ -163,21 +178,48 @@ class RecordDispatcher(wiring.Component):
             counter = getattr(self, name)
             m.d.sync += counter.eq(Mux(self.start, 0, counter + sum(counts)))
         words, word, _ = merge(m, "merger", sources, shape, whole=True)
-        m.d.comb += [store.i.payload.eq(word.pair), store.i.valid.eq(words.valid), words.ready.eq(store.i.ready)]
         # A stream ends behind a whole record, of which then at most pairs that are packed are still here.
         waits = Cat(source.valid for source in sources).any()
-        return stopped.all() & ~waits & ~words.valid
+        return words, word, stopped.all() & ~waits & ~words.valid
 
-    def _issue(self, m: Module, store: ReplayFifo) -> Any:
+    def _keep(self, m: Module, words: Any, word: Any) -> tuple[Any, Value]:
+        """Keep records; return them, again when they are replayed, and whether none is left."""
+        m.submodules.store = store = self._store
+        m.d.comb += [
+            store.start.eq(self.start),
+            store.replay.eq(self.replay),
+            store.i.payload.eq(word.pair),
+            self.whole.eq(store.whole),
+        ]
+        if not self.partials:
+            m.d.comb += [store.i.valid.eq(words.valid), words.ready.eq(store.i.ready)]
+            return store.o, store.empty
+        m.submodules.others = others = ReplayFifo(1, self.depth)
+        m.submodules.gate = gate = RecordGate(self.sizes, _ASIDE)
+        # There are no more records than pairs, so there is room for a bit of each that is kept.
+        connect(m, store.o, gate.i)
+        connect(m, others.o, gate.others)
+        m.d.comb += [
+            store.i.valid.eq(words.valid),
+            words.ready.eq(store.i.ready),
+            others.start.eq(self.start),
+            others.replay.eq(self.replay),
+            others.i.payload.eq(word.others),
+            others.i.valid.eq(words.valid & words.ready & word.last),
+            gate.holds.eq(self.holds),
+        ]
+        return gate.o, store.empty & gate.empty
+
+    def _issue(self, m: Module, records: Any) -> Any:
         """Send each record to the PE that is selected when its head is there; return whether all are out."""
         m.submodules.smoother = smoother = self._smoother
-        pair, head, last = store.o.payload, Signal(self.sizes.head), Signal()
+        pair, head, last = records.payload, Signal(self.sizes.head), Signal()
         inside, ready, moves = Signal(), Signal(self.pes), Signal()
         m.d.comb += [
             head.eq(pair.words[0].data),
             last.eq(ends_record(pair)),
-            store.o.ready.eq((ready & smoother.pe).any()),
-            moves.eq(store.o.valid & store.o.ready),
+            records.ready.eq((ready & smoother.pe).any()),
+            moves.eq(records.valid & records.ready),
             smoother.hops.eq(self.hops),
             smoother.take.eq(moves & ~inside),
             smoother.work.eq(head.hubs + _ROW * head.nodes),
@@ -196,10 +238,10 @@ class RecordDispatcher(wiring.Component):
             connect(m, unpacker.o, flipped(port))
             m.d.comb += [
                 queue.i.payload.eq(pair),
-                queue.i.valid.eq(store.o.valid & smoother.pe[n]),
+                queue.i.valid.eq(records.valid & smoother.pe[n]),
                 ready[n].eq(queue.i.ready),
             ]
             m.d.sync += smoother.room[n].eq(queue.level < _AHEAD)
             idle.append(queue.empty & unpacker.idle)
-        m.d.sync += Cover(store.o.valid & ~smoother.pe.any(), "a record waits for its PE")
+        m.d.sync += Cover(records.valid & ~smoother.pe.any(), "a record waits for its PE")
         return Cat(idle).all()

@@ -60,6 +60,12 @@ class WordFormat:
         """Layout of what is kept in a row of a memory: a record's next two words; ``both``: not the first alone."""
         return data.StructLayout({"words": data.ArrayLayout(self.word, 2), "both": 1})
 
+    @property
+    def longest(self) -> int:
+        """Pairs of the longest record, one of nodes alone."""
+        words = 1 + -(-self.width // 2) + self.width * -(-self.width // _COLUMNS)
+        return -(-words // 2)
+
     def short(self, nodes: Value, hubs: Value) -> Value:
         """Return whether the VID of a record's node is in the head and its row left out."""
         return (nodes == 1) & (hubs < _COLUMNS)
@@ -80,17 +86,28 @@ class RecordPacker(wiring.Component):
 
     Attributes
     ----------
+    first, vertices : In
+        Own VIDs, from the first one; constant while records come.
     i : stream of `RecordBeat`
         Records of at least one node and at most ``width`` nodes and hubs, without the end of their stream.
     o : stream of ``sizes.word``
     idle : Out(1)
         No record has begun and not ended.
+    others : Out(1)
+        With the last word of a record: it names vertices that are not own ones.
     """
 
     def __init__(self, sizes: WordFormat) -> None:
         self.sizes = sizes
         super().__init__(
-            {"i": In(stream.Signature(RecordBeat)), "o": Out(stream.Signature(sizes.word)), "idle": Out(1)}
+            {
+                "first": In(sizes.vid_bits),
+                "vertices": In(sizes.vid_bits + 1),
+                "i": In(stream.Signature(RecordBeat)),
+                "o": Out(stream.Signature(sizes.word)),
+                "idle": Out(1),
+                "others": Out(1),
+            }
         )
 
     def elaborate(self, platform: object) -> Module:
@@ -104,7 +121,12 @@ class RecordPacker(wiring.Component):
         place = Signal.like(final)
         # A beat that makes no word does not wait for its taker.
         drops, through, moves = Signal(), Signal(), Signal()
-        pair = Cat(beat.data.word_select(n, VID_BITS)[: sizes.vid_bits] for n in range(2))
+        vids = [beat.data.word_select(n, VID_BITS)[: sizes.vid_bits] for n in range(2)]
+        pair = Cat(vids)
+        # The beat's second VID counts; one of the record so far, and of this beat, is not an own vertex.
+        second, before, other = Signal(), Signal(), Signal()
+        outside = [(vid - self.first)[: sizes.vid_bits + 1] >= self.vertices for vid in vids]
+        m.d.comb += self.others.eq(before | other)
         m.d.comb += [
             header.eq(beat.data),
             head.nodes.eq(header.nodes),
@@ -119,6 +141,13 @@ class RecordPacker(wiring.Component):
             word.data.eq(pair),
             word.end.eq(left == 0),
         ]
+
+        def names(count: Value) -> None:
+            """Look whether a beat of the section of so many VIDs names others."""
+            m.d.comb += [second.eq((left != 0) | ~count[0]), other.eq(outside[0] | (second & outside[1]))]
+            with m.If(moves):
+                m.d.sync += before.eq(self.others)
+
         with m.FSM() as fsm:
             with m.State("HEAD"):
                 alone = sizes.short(head.nodes, head.hubs)
@@ -126,12 +155,14 @@ class RecordPacker(wiring.Component):
                 m.d.sync += [
                     kept.eq(head),
                     short.eq(alone),
+                    before.eq(0),
                     left.eq((head.nodes - 1) >> 1),
                     final.eq((head.nodes + head.hubs - 1) // _COLUMNS),
                 ]
                 with m.If(moves):
                     m.next = "NODES"
             with m.State("NODES"):
+                names(kept.nodes)
                 with m.If(short):
                     m.d.comb += [
                         word.data.eq(Cat(kept.as_value()[: -sizes.vid_bits], pair[: sizes.vid_bits])),
@@ -145,6 +176,7 @@ class RecordPacker(wiring.Component):
                         with m.If(kept.hubs == 0):
                             m.next = "ROWS"
             with m.State("HUBS"):
+                names(kept.hubs)
                 m.d.comb += word.last.eq(short & (left == 0))
                 with m.If(moves):
                     m.d.sync += left.eq(left - 1)

@@ -31,6 +31,15 @@ BLOCKS: tuple[Block, ...] = (
         measures=("community.record_words",),
     ),
     Block(
+        name="community.record_gate",
+        factory="hw.community.factories:record_gate",
+        parameters={"width": 64, "vid_bits": 13, "depth": 1024},
+        bench="tb.community.test_record_gate",
+        formal="tb.community.formal_record_gate",
+        bench_parameters={"width": 40, "vid_bits": 5, "depth": 128},
+        narrow={"width": 4, "vid_bits": 5, "depth": 20},
+    ),
+    Block(
         name="community.smoother",
         factory="hw.community.smoother:Smoother",
         parameters={"pes": 8, "work_bits": 9},

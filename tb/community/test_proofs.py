@@ -3,6 +3,7 @@
 from sim.harness.formal import prove_all
 from tb.community.formal_halo_gate import PROOFS as HALO_GATE
 from tb.community.formal_load_sequencer import PROOFS as LOAD_SEQUENCER
+from tb.community.formal_record_gate import PROOFS as RECORD_GATE
 from tb.community.formal_scanner import PROOFS as SCANNER
 
 
@@ -12,6 +13,10 @@ def test_halo_gate_proofs() -> None:
 
 def test_load_sequencer_proofs() -> None:
     prove_all("load_sequencer", LOAD_SEQUENCER)
+
+
+def test_record_gate_proofs() -> None:
+    prove_all("record_gate", RECORD_GATE)
 
 
 def test_scanner_proofs() -> None:

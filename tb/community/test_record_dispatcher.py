@@ -121,10 +121,12 @@ class PEs:
 
 
 async def begin(dut: Any, **pace: Any) -> tuple[Bench, RecordDispatcher, PEs, Records]:
-    sizes = {"pes": 3, "depth": 256, "streams": 2, "width": 128, "vid_bits": 9} | parameters()
+    sizes: dict[str, Any] = {"pes": 3, "depth": 256, "streams": 2, "width": 128, "vid_bits": 9} | parameters()
     model = RecordDispatcher(**sizes)
     bench = await start(dut, model, **pace)
-    dut.start.value = dut.replay.value = 0
+    dut.start.value = dut.replay.value = dut.holds.value = 0
+    # All VIDs are located.
+    dut.first.value, dut.vertices.value = 0, 1 << sizes["vid_bits"]
     dut.hops.value = 3
     return bench, model, PEs(bench, model), Records(bench, model)
 
@@ -208,6 +210,48 @@ async def records_are_issued_again(dut: Any, stall: float) -> None:
         for _ in range(2):
             assert int(dut.whole.value)
             await pes.replay(sent)
+
+
+def named(words: Words) -> set[int]:
+    """Return the VIDs of a record's nodes and hubs."""
+    fields = RECORD_HEADER.unpack(words[0]["data"])
+    found, at = set(), 1
+    for count in (fields["nodes"], fields["hubs"]):
+        beats = [word["data"] for word in words[at : at + -(-count // 2)]]
+        found |= set([vid for beat in beats for vid in (beat & 0xFFFFFFFF, beat >> 32)][:count])
+        at += len(beats)
+    return found
+
+
+@cocotb.test()
+@cocotb.parametrize(stall=[0.0, 0.4])
+async def records_that_name_others_wait(dut: Any, stall: float) -> None:
+    """In a layer and its replay, with the own VIDs somewhere; the end of the exchange may come at any time."""
+    bench, model, pes, records = await begin(dut, stall=stall)
+    vids = 1 << model.sizes.vid_bits
+    for first, count in ((0, vids // 2), (vids // 3, vids // 2), (7, vids - 7), (0, 0)):
+        dut.first.value, dut.vertices.value = first, count
+        dut.holds.value = int(model.partials)
+        await bench.pulse(dut.start, then=1)
+        sent = few(records, model)
+        own = [words for words in sent if named(words) <= set(range(first, first + count))]
+        for again in (False, True):
+            pes.forget()
+            dut.holds.value = int(model.partials)
+            await bench.cycles(2)
+            if again:
+                await bench.pulse(dut.replay, then=1)
+            else:
+                for n in range(model.streams):
+                    bench.drive(f"i__{n}", [*chain(*sent[n :: model.streams]), END])
+            await pes.get(sum(map(len, own)))
+            if model.partials and len(own) < len(sent):
+                await bench.cycles(100)
+                assert Counter(map(issued, own)) == Counter(chain(*pes.all_records()))
+                assert not int(dut.ended.value)
+            dut.holds.value = 0
+            await finished(bench, pes, sum(map(len, sent)))
+            assert Counter(map(issued, sent)) == Counter(chain(*pes.all_records()))
 
 
 @cocotb.test()
@@ -370,10 +414,17 @@ async def a_stream_takes_its_cycles(dut: Any, most: int) -> None:
         expect_cycles(f"{name}.work.{pe}", sum(work_of(one[0]) for one in pes.records(pe)))
 
 
-@pytest.mark.parametrize(("pes", "streams", "width"), [(1, 1, 64), (3, 1, 64), (4, 3, 128)])
-def test_record_dispatcher(pes: int, streams: int, width: int) -> None:
+@pytest.mark.parametrize(
+    ("pes", "streams", "width", "partials"), [(1, 1, 64, False), (3, 1, 64, True), (4, 3, 128, False)]
+)
+def test_record_dispatcher(pes: int, streams: int, width: int, partials: bool) -> None:
     sizes = {"pes": pes, "depth": 256, "streams": streams, "width": width, "vid_bits": 9}
-    simulate(RecordDispatcher(**sizes), __name__, parameters=sizes)
+    simulate(RecordDispatcher(**sizes, partials=partials), __name__, parameters=sizes | {"partials": partials})
+
+
+def test_on_a_ring_there_is_room_for_a_record() -> None:
+    with pytest.raises(ValueError, match="depth must be at least 81, a record's pairs, not 64"):
+        RecordDispatcher(2, 64, 1, 64, partials=True)
 
 
 @pytest.mark.parametrize("pes", [0, 65])

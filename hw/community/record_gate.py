@@ -1,0 +1,97 @@
+"""Record gate: puts records aside that name vertices of other chiplets until their rows have come (I4, I9, R14)."""
+
+from amaranth.hdl import Cover, Module, Mux, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.community.record_words import WordFormat, ends_record
+from hw.stream.queue import Queue
+
+__all__ = ["RecordGate"]
+
+
+class RecordGate(wiring.Component):
+    """Passes records on; while it `holds`, those that name vertices of others are put aside, as far as there is room.
+
+    A PE works on few records at once. With those that wait for rows it would soon have no others.
+
+    Parameters
+    ----------
+    sizes
+        Of the words of records.
+    depth
+        Pairs of words that can be put aside, more than the longest record has.
+
+    Attributes
+    ----------
+    holds : In(1)
+        Records that name others wait.
+    i, o : streams of ``sizes.pair``
+        Whole records. One begins only when it is known whether it names others.
+    others : stream of unsigned(1)
+        For each record whether it names vertices of others.
+    empty : Out(1)
+        No record is aside.
+
+    Raises
+    ------
+    ValueError
+        If `depth` is too small.
+    """
+
+    def __init__(self, sizes: WordFormat, depth: int) -> None:
+        if depth <= sizes.longest:
+            raise ValueError(f"depth must be more than {sizes.longest}, the longest record's pairs, not {depth!r}")
+        self.sizes, self.depth = sizes, depth
+        super().__init__(
+            {
+                "holds": In(1),
+                "i": In(stream.Signature(sizes.pair)),
+                "o": Out(stream.Signature(sizes.pair)),
+                "others": In(stream.Signature(1)),
+                "empty": Out(1),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        """Choose between a record that comes and one that was put aside; the choice stays until it has passed."""
+        m = Module()
+        m.submodules.aside = aside = Queue(self.sizes.pair, self.depth, storage="block")
+        # The record under way; what is offered to `o` stays, so a choice is kept from there on.
+        parts = {"comes": 1, "waits": 1, "returns": 1}
+        kept, inside = Signal(len(parts)), Signal()
+        comes, waits, returns = (Signal(name=name) for name in parts)
+        holds, room, known = Signal(), Signal(), self.others.valid
+        with m.If(inside):
+            m.d.comb += [sig.eq(bit) for sig, bit in zip((comes, waits, returns), kept, strict=True)]
+        with m.Else():
+            m.d.comb += [
+                returns.eq(aside.o.valid & ~holds),
+                waits.eq(~returns & self.i.valid & known & self.others.payload & holds & room),
+                comes.eq(~returns & self.i.valid & known & ~waits),
+            ]
+        last, moves, begins = Signal(), Signal(), Signal()
+        m.d.comb += [
+            self.o.payload.eq(Mux(returns, aside.o.payload, self.i.payload)),
+            self.o.valid.eq(Mux(returns, aside.o.valid, comes & self.i.valid)),
+            aside.i.payload.eq(self.i.payload),
+            aside.i.valid.eq(waits & self.i.valid),
+            aside.o.ready.eq(returns & self.o.ready),
+            self.i.ready.eq((comes & self.o.ready) | (waits & aside.i.ready)),
+            last.eq(Mux(returns, ends_record(aside.o.payload), ends_record(self.i.payload))),
+            moves.eq((self.o.valid & self.o.ready) | (aside.i.valid & aside.i.ready)),
+            begins.eq(~inside & (comes | waits | returns)),
+            self.others.ready.eq((comes | waits) & moves & last),
+            self.empty.eq(aside.level == 0),
+        ]
+        m.d.sync += [holds.eq(self.holds), room.eq(aside.level < self.depth - self.sizes.longest)]
+        with m.If(begins):
+            m.d.sync += [inside.eq(1), *(bit.eq(sig) for bit, sig in zip(kept, (comes, waits, returns), strict=True))]
+        with m.If(moves & last):
+            m.d.sync += inside.eq(0)
+        m.d.sync += [
+            Cover(begins & returns & self.i.valid, "what was put aside goes first"),
+            Cover(begins & comes & holds & ~self.empty, "a record overtakes"),
+            Cover(begins & comes & self.others.payload & holds, "no room"),
+        ]
+        return m

@@ -1,0 +1,169 @@
+"""Records that name others wait and all others pass them; each passes once, whole, also where there is no room."""
+
+from collections import Counter
+from typing import Any
+
+import cocotb
+import pytest
+from amaranth.hdl import Shape
+
+from hw.community.record_gate import RecordGate
+from hw.community.record_words import WordFormat
+from sim.harness import parameters, simulate
+from sim.harness.bench import Bench, start
+
+Record = list[dict[str, Any]]
+
+
+class Gate:
+    """The gate, records for it, and what has passed."""
+
+    def __init__(self, bench: Bench, sizes: WordFormat, depth: int) -> None:
+        self.bench, self.rng, self.sizes, self.depth = bench, bench.random, sizes, depth
+        self.passed: list[dict[str, Any]] = []
+        bench.take("o", self.passed.append)
+
+    def make(self, pairs: int | None = None) -> Record:
+        """Return a record of so many pairs of words; most are short."""
+        rng = self.rng
+        count = pairs or rng.choice((1, 1, 2, 3, rng.randrange(1, self.sizes.longest + 1)))
+        both = [n < count - 1 or rng.getrandbits(1) for n in range(count)]
+        return [
+            {
+                "words": [self._word(last=False), self._word(last=n == count - 1)],
+                "both": int(both[n]),
+            }
+            for n in range(count)
+        ]
+
+    def _word(self, *, last: bool) -> dict[str, int]:
+        bits = Shape.cast(self.sizes.word.members["data"]).width
+        return {"data": self.rng.getrandbits(bits), "end": self.rng.getrandbits(1), "last": int(last)}
+
+    def drive(self, records: list[tuple[Record, int]]) -> None:
+        """Send records, each with whether it names others."""
+        self.bench.drive("i", [pair for record, _ in records for pair in record])
+        self.bench.drive("others", [others for _, others in records])
+
+    def records(self) -> list[Record]:
+        """Return the records that have passed."""
+        found: list[Record] = [[]]
+        for pair in self.passed:
+            found[-1].append(pair)
+            if not pair["both"] or pair["words"][1]["last"]:
+                found.append([])
+        assert not found.pop(), "a piece of a record"
+        return found
+
+    async def count(self, pairs: int) -> None:
+        """Wait until so many pairs have passed."""
+        await self.bench.until(lambda: len(self.passed) >= pairs, 20_000)
+
+    async def get(self, records: list[tuple[Record, int]]) -> None:
+        """Wait until so much has passed, and compare; own records stay in their order."""
+        wanted = [record for record, _ in records]
+        await self.count(sum(map(len, wanted)))
+        found = self.records()
+        assert Counter(map(repr, found)) == Counter(map(repr, wanted))
+        own = [record for record, others in records if not others]
+        assert [record for record in found if record in own] == own
+        self.passed.clear()
+
+
+async def begin(dut: Any, **pace: Any) -> tuple[Bench, Gate]:
+    given = parameters()
+    sizes, depth = WordFormat(given["width"], given["vid_bits"]), given["depth"]
+    dut.holds.value = 0
+    bench = await start(dut, RecordGate(sizes, depth), **pace)
+    return bench, Gate(bench, sizes, depth)
+
+
+@cocotb.test()
+@cocotb.parametrize(idle=[0.0, 0.5], stall=[0.0, 0.5])
+async def others_wait_and_own_ones_pass(dut: Any, idle: float, stall: float) -> None:
+    bench, gate = await begin(dut, idle=idle, stall=stall)
+    for layer in range(8):
+        dut.holds.value = int(layer != 3)
+        await bench.cycles(2)
+        records = [(gate.make(), bench.random.getrandbits(1)) for _ in range(30)]
+        # There is room for what is put aside.
+        room = gate.depth - gate.sizes.longest
+        for n, (record, others) in enumerate(records):
+            room -= len(record) if others else 0
+            records[n] = (record, int(bool(others) and room > 0))
+        gate.drive(records)
+        if layer != 3:
+            own = [entry for entry in records if not entry[1]]
+            await gate.count(sum(len(record) for record, _ in own))
+            await bench.cycles(20)
+            assert gate.records() == [record for record, _ in own]
+            assert not int(dut.empty.value) or len(own) == len(records)
+            # The end may come while others come in.
+            late = [(gate.make(), bench.random.getrandbits(1)) for _ in range(9)]
+            gate.drive(late)
+            records += late
+            await bench.cycles(bench.random.randrange(20))
+            dut.holds.value = 0
+        await gate.get(records)
+        await bench.cycles(2)
+        assert int(dut.empty.value)
+
+
+@cocotb.test()
+async def without_room_they_pass(dut: Any) -> None:
+    """So a gate that never opens stops nobody who could go on."""
+    bench, gate = await begin(dut)
+    dut.holds.value = 1
+    await bench.cycles(2)
+    records = [(gate.make(), 1) for _ in range(4 * gate.depth)]
+    gate.drive(records)
+    aside = gate.depth - gate.sizes.longest
+    whole = sum(len(record) for record, _ in records)
+    await gate.count(whole - gate.depth)
+    await bench.cycles(50)
+    assert aside <= whole - len(gate.passed) <= gate.depth
+    dut.holds.value = 0
+    await gate.count(whole)
+    assert Counter(map(repr, gate.records())) == Counter(repr(record) for record, _ in records)
+
+
+@cocotb.test()
+async def a_record_waits_for_its_flag(dut: Any) -> None:
+    bench, gate = await begin(dut)
+    record = gate.make()
+    bench.drive("i", record)
+    await bench.cycles(20)
+    assert not gate.passed
+    bench.drive("others", [1])
+    await gate.get([(record, 1)])
+
+
+@cocotb.test()
+async def a_reset_leaves_nothing(dut: Any) -> None:
+    bench, gate = await begin(dut)
+    for cycles in (3, 8, 20):
+        dut.holds.value = 1
+        await bench.cycles(2)
+        gate.drive([(gate.make(), n % 2) for n in range(20)])
+        await bench.cycles(cycles)
+        await bench.reset()
+        gate.passed.clear()
+        dut.holds.value = 0
+        await bench.cycles(5)
+        assert not gate.passed
+        assert int(dut.empty.value)
+        records = [(gate.make(), n % 2) for n in range(9)]
+        gate.drive(records)
+        await gate.get(records)
+
+
+@pytest.mark.parametrize(("width", "depth"), [(4, 20), (40, 128)])
+def test_record_gate(width: int, depth: int) -> None:
+    sizes = {"width": width, "vid_bits": 5, "depth": depth}
+    design = RecordGate(WordFormat(width, 5), depth)
+    simulate(design, __name__, parameters=sizes, name=f"record_gate_{width}")
+
+
+def test_a_gate_has_room_for_a_record() -> None:
+    with pytest.raises(ValueError, match="depth must be more than 4, the longest record's pairs, not 4"):
+        RecordGate(WordFormat(4, 5), 4)
