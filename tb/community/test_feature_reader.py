@@ -36,6 +36,9 @@ class Combiners:
         self.bench, self.dut, self.rng, self.config = bench, bench.dut, bench.random, design.config
         self.combiners, self.address_width, self.depth = design.combiners, design.address_width, design.depth
         self.beat_words = self.config.data_width // 32
+        # Asked of the configuration once: it makes them anew each time.
+        self.tags, self.row_beats = codec(self.config.tag), codec(self.config.pe.row_beat)
+        self.task_beats = codec(self.config.pe.task_beat)
         self.room = self.config.queue
         self.memory = Responder(bench, "request", "beat", 4 * self.beat_words)
         # A prime number of beats, so that every bit of an address counts.
@@ -190,7 +193,7 @@ class Combiners:
             value = {
                 "data": self.memory.beat(beat) if words else 0,
                 "mask": sum(3 << 2 * n for n in range(size) if inside[n]),
-                "address": codec(self.config.tag).pack(tag | {"beat": number * combined}),
+                "address": self.tags.pack(tag | {"beat": number * combined}),
                 "scale": entry["source"],
                 "combined": combined,
             }
@@ -241,8 +244,7 @@ class Combiners:
         combiner, word = fed["combiner"], fed["beat"]
         wanted = self._next(combiner, word)
         assert not wanted.pop("combined"), "a combined row needs no combiner"
-        port = codec(self.config.pe.task_beat)
-        wanted = port.unpack(port.pack(wanted))
+        wanted = self.task_beats.unpack(self.task_beats.pack(wanted))
         if not wanted["first"]:
             # The tag and the factor come with the first beat.
             word, wanted = ({**given, "address": 0, "scale": 0} for given in (word, wanted))
@@ -256,12 +258,12 @@ class Combiners:
     def _pass(self, word: dict[str, Any]) -> None:
         wanted = self._next(self.combiners, word)
         assert wanted["combined"], "features are to be combined"
-        port, tags = codec(self.config.pe.row_beat), codec(self.config.tag)
+        port = self.row_beats
         last, data, address = wanted["last"], wanted["data"] * bool(wanted["mask"]), wanted["address"]
         wanted = port.unpack(port.pack({"address": address, "data": data, "last": last}))
         if not data:
             word, wanted = ({**given, "data": []} for given in (word, wanted))
-        assert word == wanted, f"passed {word}, expected {wanted}, tag {tags.unpack(wanted['address'])}"
+        assert word == wanted, f"passed {word}, expected {wanted}, tag {self.tags.unpack(wanted['address'])}"
 
     def _next(self, to: int, word: dict[str, Any]) -> dict[str, Any]:
         """Return the beat that must come to `to`."""
@@ -273,7 +275,7 @@ class Combiners:
             place = next(n for n, rows in enumerate(self.rows) if bool(rows[-1][0]["combined"]) == passes)
             begun.extend(self.rows[place])
             del self.rows[place]
-            self.got[to].append(codec(self.config.tag).unpack(word["address"])["vid"])
+            self.got[to].append(self.tags.unpack(word["address"])["vid"])
         wanted = begun[0].pop(0)
         if not begun[0]:
             begun.pop(0)
