@@ -29,7 +29,7 @@ __all__ = ["RecordDispatcher"]
 _QUEUE = 512
 #: Pairs in a PE's queue above which it gets no more records.
 _AHEAD = 16
-#: Pairs of records that can wait for rows of other chiplets: four block RAMs.
+#: Pairs of records that can wait for rows of other chiplets, where records are no longer: four block RAMs.
 _ASIDE = 1024
 #: Work of a row of the bitmap relative to that of a hub.
 _ROW = 2
@@ -58,7 +58,7 @@ class RecordDispatcher(wiring.Component):
     counter_bits
         Width of counters.
     partials
-        Rows may be exchanged; then `depth` must be more than a record.
+        Rows may be exchanged.
 
     Attributes
     ----------
@@ -88,7 +88,7 @@ class RecordDispatcher(wiring.Component):
     Raises
     ------
     ValueError
-        If `pes` or `depth` is out of range, or too small for a record.
+        If `pes` or `depth` is out of range.
     """
 
     def __init__(
@@ -104,8 +104,6 @@ class RecordDispatcher(wiring.Component):
     ) -> None:
         self.pes, self.depth, self.streams, self.partials = pes, depth, streams, partials
         self.sizes = WordFormat(width, vid_bits)
-        if partials and depth < self.sizes.longest:
-            raise ValueError(f"depth must be at least {self.sizes.longest}, a record's pairs, not {depth!r}")
         self._store = ReplayFifo(self.sizes.pair, depth)
         self._smoother = Smoother(pes, (_ROW * width).bit_length())
         super().__init__(
@@ -195,7 +193,7 @@ class RecordDispatcher(wiring.Component):
             m.d.comb += [store.i.valid.eq(words.valid), words.ready.eq(store.i.ready)]
             return store.o, store.empty
         m.submodules.others = others = ReplayFifo(1, self.depth)
-        m.submodules.gate = gate = RecordGate(self.sizes, _ASIDE)
+        m.submodules.gate = gate = RecordGate(self.sizes, max(_ASIDE, 2 * self.sizes.longest))
         # There are no more records than pairs, so there is room for a bit of each that is kept.
         connect(m, store.o, gate.i)
         connect(m, others.o, gate.others)
@@ -207,6 +205,7 @@ class RecordDispatcher(wiring.Component):
             others.i.payload.eq(word.others),
             others.i.valid.eq(words.valid & words.ready & word.last),
             gate.holds.eq(self.holds),
+            gate.full.eq(~store.i.ready),
         ]
         return gate.o, store.empty & gate.empty
 

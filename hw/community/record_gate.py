@@ -27,9 +27,11 @@ class RecordGate(wiring.Component):
     holds : In(1)
         Records that name others wait.
     i, o : streams of ``sizes.pair``
-        Whole records. One begins only when it is known whether it names others.
+        Whole records. One begins only when it is known whether it names others, or if the store is full.
+    full : In(1)
+        Nothing comes behind what is offered on `i` until that has been taken.
     others : stream of unsigned(1)
-        For each record whether it names vertices of others.
+        For each record whether it names vertices of others; may come as late as with its last pair.
     empty : Out(1)
         No record is aside.
 
@@ -48,6 +50,7 @@ class RecordGate(wiring.Component):
                 "holds": In(1),
                 "i": In(stream.Signature(sizes.pair)),
                 "o": Out(stream.Signature(sizes.pair)),
+                "full": In(1),
                 "others": In(stream.Signature(1)),
                 "empty": Out(1),
             }
@@ -62,23 +65,26 @@ class RecordGate(wiring.Component):
         kept, inside = Signal(len(parts)), Signal()
         comes, waits, returns = (Signal(name=name) for name in parts)
         holds, room, known = Signal(), Signal(), self.others.valid
+        last_of_i, goes = ends_record(self.i.payload), Signal()
         with m.If(inside):
             m.d.comb += [sig.eq(bit) for sig, bit in zip((comes, waits, returns), kept, strict=True)]
         with m.Else():
             m.d.comb += [
                 returns.eq(aside.o.valid & ~holds),
                 waits.eq(~returns & self.i.valid & known & self.others.payload & holds & room),
-                comes.eq(~returns & self.i.valid & known & ~waits),
+                # A record that does not fit into the store does not wait for its end.
+                comes.eq(~returns & self.i.valid & (known | (self.full & ~last_of_i)) & ~waits),
             ]
         last, moves, begins = Signal(), Signal(), Signal()
         m.d.comb += [
             self.o.payload.eq(Mux(returns, aside.o.payload, self.i.payload)),
-            self.o.valid.eq(Mux(returns, aside.o.valid, comes & self.i.valid)),
+            goes.eq(comes & (known | ~last_of_i)),
+            self.o.valid.eq(Mux(returns, aside.o.valid, goes & self.i.valid)),
             aside.i.payload.eq(self.i.payload),
             aside.i.valid.eq(waits & self.i.valid),
             aside.o.ready.eq(returns & self.o.ready),
-            self.i.ready.eq((comes & self.o.ready) | (waits & aside.i.ready)),
-            last.eq(Mux(returns, ends_record(aside.o.payload), ends_record(self.i.payload))),
+            self.i.ready.eq((goes & self.o.ready) | (waits & aside.i.ready)),
+            last.eq(Mux(returns, ends_record(aside.o.payload), last_of_i)),
             moves.eq((self.o.valid & self.o.ready) | (aside.i.valid & aside.i.ready)),
             begins.eq(~inside & (comes | waits | returns)),
             self.others.ready.eq((comes | waits) & moves & last),

@@ -21,6 +21,7 @@ class RecordGateSpec(Elaboratable):
         m.submodules.dut = dut = RecordGate(_SIZES, _DEPTH)
         m.d.comb += [
             dut.holds.eq(AnySeq(1)),
+            dut.full.eq(AnySeq(1)),
             dut.i.valid.eq(AnySeq(1)),
             dut.i.payload.as_value().eq(AnySeq(len(dut.i.payload.as_value()))),
             dut.others.valid.eq(AnySeq(1)),

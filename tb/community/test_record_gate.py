@@ -73,7 +73,7 @@ class Gate:
 async def begin(dut: Any, **pace: Any) -> tuple[Bench, Gate]:
     given = parameters()
     sizes, depth = WordFormat(given["width"], given["vid_bits"]), given["depth"]
-    dut.holds.value = 0
+    dut.holds.value = dut.full.value = 0
     bench = await start(dut, RecordGate(sizes, depth), **pace)
     return bench, Gate(bench, sizes, depth)
 
@@ -136,6 +136,28 @@ async def a_record_waits_for_its_flag(dut: Any) -> None:
     assert not gate.passed
     bench.drive("others", [1])
     await gate.get([(record, 1)])
+
+
+@cocotb.test()
+async def where_nothing_more_comes_its_last_pair_waits(dut: Any) -> None:
+    """Whatever its flag says then: its beginning has passed."""
+    bench, gate = await begin(dut)
+    dut.full.value = dut.holds.value = 1
+    await bench.cycles(2)
+    for others in (0, 1):
+        record = gate.make(gate.sizes.longest)
+        bench.drive("i", record)
+        await gate.count(len(record) - 1)
+        await bench.cycles(20)
+        assert len(gate.passed) == len(record) - 1
+        bench.drive("others", [others])
+        await gate.get([(record, others)])
+    single = gate.make(1)
+    bench.drive("i", single)
+    await bench.cycles(20)
+    assert not gate.passed
+    bench.drive("others", [0])
+    await gate.get([(single, 0)])
 
 
 @cocotb.test()

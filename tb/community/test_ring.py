@@ -45,7 +45,7 @@ CONFIG = chiplet_config(
         "engines": 2, "searches": 1, "nodes": 512, "edges": 4096, "banks": 4, "lanes": 1, "outputs": 2,
         "data_width": 64,
     },
-    combiners=2, pes=2, units=2, hubs=128, kept=128, finishers=2, depth=32,
+    combiners=2, pes=2, units=2, hubs=128, kept=64, finishers=2, depth=32,
 )  # fmt: skip
 #: Beside each chiplet.
 NEURAL = NeuralConfig(ProcessorConfig(wm_depth=64, xm_depth=8, p_depth=64, table_bits=5), queue=8, depth=16)
