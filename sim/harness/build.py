@@ -276,7 +276,7 @@ _CLEARS = re.compile(
 def to_verilog(text: str) -> str:
     """Return Verilog for RTLIL `text`, written by the Yosys that comes with Amaranth, with a loop to clear a memory.
 
-    Of a machine, the assignments to each word were half of the text, and half of what its simulator is compiled from.
+    The assignments to each word were two fifths of the text of a ring's community chiplet.
     """
     numbers = itertools.count()
 

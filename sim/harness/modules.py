@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from hw.stream.black_box import black_boxes_of
-from sim.harness.build import ROOT, digest, locked, to_rtlil, to_verilog
+from sim.harness.build import RECIPE, ROOT, digest, locked, to_rtlil, to_verilog
 
 __all__ = ["module_source", "module_sources"]
 
@@ -39,7 +39,7 @@ def module_sources(component: Any, design: str) -> list[Path]:
 
 
 def _written(name: str, key: str, make: Callable[[], str]) -> Path:
-    path = ROOT / "build" / "modules" / digest(key) / name
+    path = ROOT / "build" / "modules" / digest(str(RECIPE), key) / name
     with locked(path.with_suffix(".lock")):
         if not path.exists():
             path.write_text(make())
