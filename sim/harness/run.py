@@ -219,8 +219,10 @@ def run(
                     PORTS_VARIABLE: json.dumps([port.as_dict() for port in made.ports]),
                     "PYTHONHASHSEED": "0",
                     "COCOTB_ANSI_OUTPUT": "0",
-                    # cocotb borrows pytest's assertion messages; its plugins would only cost time to load.
+                    # cocotb borrows pytest's assertion messages; its plugins would only cost time to load, and so
+                    # would messages for assertions in libraries, which is most of a short run.
                     "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+                    "COCOTB_REWRITE_ASSERTION_FILES": "test_*.py",
                     **(environment or {}),
                     **override.environment,
                     **forks,
