@@ -11,11 +11,13 @@ from contracts.codes import (
     Combination,
     Error,
     Flow,
+    Matching,
     Model,
     Opcode,
     PacketKind,
     Policy,
     RegionKind,
+    Split,
     Token,
 )
 from contracts.formats import (
@@ -70,11 +72,13 @@ __all__ = [
     "Field",
     "Flow",
     "Layout",
+    "Matching",
     "Model",
     "Opcode",
     "PacketKind",
     "Policy",
     "RegionKind",
+    "Split",
     "Token",
 ]
 

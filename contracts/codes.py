@@ -8,11 +8,13 @@ __all__ = [
     "Combination",
     "Error",
     "Flow",
+    "Matching",
     "Model",
     "Opcode",
     "PacketKind",
     "Policy",
     "RegionKind",
+    "Split",
     "Token",
 ]
 
@@ -171,6 +173,20 @@ class Token(_Documented):
     DRAINED = 0, "its sender has sent all the rows it had to send in this pass"
     ARRIVED = 1, "its sender has come to a barrier"
     ERROR = 2, "its sender has stopped with an error"
+
+
+class Matching(_Documented):
+    """Order in which a chiplet takes the rows that an owner sends it round a ring (R7)."""
+
+    UNORDERED = 0, "as they come"
+    IN_ORDER = 1, "ascending; one that comes before its turn waits"
+
+
+class Split(_Documented):
+    """Chiplet of a ring that adds up an edge between vertices of two chiplets (R8)."""
+
+    DESTINATION = 0, "the owner of its destination, to which the row of the source travels; of hubs as their table says"
+    SOURCE = 1, "the owner of its source, from which a partial sum travels"
 
 
 class Policy(_Documented):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
+from enum import Enum
 from typing import Any
 
-__all__ = ["FLAT", "FOLLOWS", "RANGE", "SECTION", "Parameters", "Range", "part", "size"]
+__all__ = ["FLAT", "FOLLOWS", "RANGE", "SECTION", "Parameters", "Range", "choice", "part", "size"]
 
 #: A bound, or a function that computes it from the configuration.
 Bound = int | Callable[[Any], int]
@@ -89,6 +90,11 @@ def size(
     """Return the field of a parameter with its default and the values of `Range`; `section` as in `part`."""
     more = {SECTION: section} if section else {}
     return field(default=default, metadata={RANGE: Range(low, high, step, power, values, zero), **more})
+
+
+def choice(default: Enum, *, section: str = "") -> Any:
+    """Return the field of a parameter whose values are those of an enumeration; `section` as in `size`."""
+    return field(default=default, metadata={SECTION: section} if section else {})
 
 
 def part(kind: Callable[[], Any] | None = None, *, flat: bool = False, follows: tuple[str, ...] = ()) -> Any:

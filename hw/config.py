@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from contracts.parameters import Parameters, part, size
+from contracts import Matching, Split
+from contracts.parameters import Parameters, choice, part, size
 from hw.attributes.core import AttributeCoreConfig
 from hw.chiplet.config import GatherChipletConfig
 from hw.community.config import CommunityChipletConfig
@@ -29,6 +30,11 @@ class MachineConfig(Parameters):
         Sizes of the neural unit beside each chiplet; None: there is none.
     attributes
         Sizes of the attribute core beside each chiplet; None: there is none.
+    matching
+        Order in which a chiplet of a ring takes an owner's rows (R7): as they come, or ascending.
+    split
+        End of an edge between two chiplets whose owner adds it up (R8); always the destination along edges with weights
+        or attention.
 
     Raises
     ------
@@ -41,6 +47,8 @@ class MachineConfig(Parameters):
     ring: RingConfig | None = part(follows=("chiplets", "max_out"))
     neural: NeuralConfig | None = part()
     attributes: AttributeCoreConfig | None = part()
+    matching: Matching = choice(Matching.UNORDERED, section="ring")
+    split: Split = choice(Split.DESTINATION, section="ring")
 
     def __post_init__(self) -> None:
         super().__post_init__()

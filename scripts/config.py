@@ -246,11 +246,14 @@ class _Builder:
             AttributeConfig: {"address_width": address_width, "data_width": data_width},
         }
         hints = get_type_hints(MachineConfig)
+        # Keys of a section beside those of the part of its name; the number of chiplets is known.
+        sections = {entry.name: entry.metadata[SECTION] for entry in fields(MachineConfig) if SECTION in entry.metadata}
+        own = {name: self.values[at][name] for name, at in sections.items() if name in self.values.get(at, {})}
         wanted = ["ring", *(name for name in ("neural", "attributes") if name in self.values)]
         beside = {name: self.part(_part(hints[name], kind), name, follows) for name in wanted}
         if count == 1:
             del beside["ring"]
-        return self.made(MachineConfig, "ring", {"chiplet": chiplet, "chiplets": count, **beside})
+        return self.made(MachineConfig, "ring", {"chiplet": chiplet, "chiplets": count, **own, **beside})
 
     def part(self, kind: Any, section: str, follows: Mapping[type, Mapping[str, Any]]) -> Any:
         """Return a part of the tree from its section, and its own parts from theirs."""

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from contracts import LINE_BYTES, ROW_BYTES, Opcode
+from contracts import LINE_BYTES, ROW_BYTES, Matching, Opcode
 from contracts.errors import InputError
 from contracts.weights import WeightRoom
 from golden.community.plan import PAIRS, Scheme
@@ -102,6 +102,7 @@ def build_community_images(
     *,
     room: Room | None = None,
     names: IntArray | None = None,
+    matching: Matching = Matching.UNORDERED,
     part: int = PART,
     weight_room: WeightRoom | None = None,
     scratch_lines: int = 0,
@@ -113,11 +114,13 @@ def build_community_images(
     problem
         Network and graph, with VIDs as in `placement`.
     placement
-        Owners of vertices, and the hubs whose partial sums are sent home.
+        Owners of vertices, the hubs whose partial sums are sent home, and who executes edges.
     schedule, limits, scheme, room
         As for :func:`build_community_image`; a chiplet's subgraph is cut into tiles if it does not fit.
     names
         int64 [nodes], user's number of each VID, for messages; default: the VIDs.
+    matching
+        As for `golden.ring.image.build_images`.
     part
         As for `golden.ring.image.parts_of`.
     weight_room, scratch_lines
@@ -133,7 +136,7 @@ def build_community_images(
     rooms: dict[str, Any] = {"weight_room": weight_room, "scratch_lines": scratch_lines}
     if placement.chiplets == 1:
         return [build_community_image(problem, schedule, limits, scheme, room=room, names=names, **rooms)]
-    shares = shared_out(problem, placement)
+    shares = shared_out(problem, placement, matching)
     return [_image(problem, own, lambda count: parts_of(count, part), search, room, names, rooms) for own in shares]
 
 

@@ -7,7 +7,7 @@ from typing import Any, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from contracts import ROW_BYTES, SPARSE_ENTRY, VALUE_BITS, Opcode, RegionKind
+from contracts import ROW_BYTES, SPARSE_ENTRY, VALUE_BITS, Matching, Opcode, RegionKind
 from contracts.errors import InputError
 from contracts.scale import Scales
 from contracts.weights import Traffic, WeightRoom
@@ -53,8 +53,8 @@ class Travel:
         Tiled offsets of the own vertices' out-edges that others gather; in-edges that do not come from partial sums.
     hubs, homes, offsets, sources
         VIDs with a partial sum, words that say where it starts and ends, edges into them that the chiplet executes.
-    in_order
-        The filters match in order (R7).
+    matching
+        How the filters match (R7).
     ahead
         So many of the own vertices, the first ones, hold all those whose rows others or partial sums need.
     """
@@ -65,7 +65,7 @@ class Travel:
     homes: IntArray
     offsets: IntArray
     sources: IntArray
-    in_order: bool
+    matching: Matching
     ahead: int
 
 
@@ -452,7 +452,7 @@ def _travelling(p: Program, placed: _Placed, topology: Topology, boundaries: Sec
     shared = Shared(hubs, homes, offsets, sources, shares, owned.first, owned.count, nodes)
     edges, count, chiplets = placed.whole.edges, owned.sources.size, owned.chiplets
     exchange = Exchange(
-        boundaries, edges, count, needed, chiplets, travel.in_order, departures, shared, topology.weighted
+        boundaries, edges, count, needed, chiplets, travel.matching, departures, shared, topology.weighted
     )
     return replace(placed, exchange=exchange)
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from contracts import DIGIT_BITS, LINE_BYTES, ROW_BYTES, SPARSE_ENTRY, Combination, Opcode, RegionKind
+from contracts import DIGIT_BITS, LINE_BYTES, ROW_BYTES, SPARSE_ENTRY, Combination, Matching, Opcode, RegionKind
 from contracts.weights import GRANULE, Blocks, Traffic, WeightRoom
 from golden.community.plan import PAIRS, Scheme
 from golden.locator.locator import Limits
@@ -129,7 +129,7 @@ class Exchange:
     edge_count: int
     needed: Operand
     tiles: int
-    in_order: bool
+    in_order: Matching
     departures: Section
     shared: Shared
     weighted: bool = False

@@ -1,11 +1,13 @@
 """One image for each chiplet of a ring, and the joining of results."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from contracts import Matching
 from contracts.weights import WeightRoom
 from golden.graph import Graph, IntArray
 from golden.image import build_image
@@ -82,7 +84,7 @@ def travelling_first(graph: Graph, placement: Placement) -> tuple[IntArray, Plac
     order = np.lexsort((~leaves, placement.owners(np.arange(graph.nodes))))
     position = np.empty_like(order)
     position[order] = np.arange(order.size)
-    return position, Placement.at(placement.boundaries, np.sort(position[placement.hubs]))
+    return position, replace(placement, hubs=np.sort(position[placement.hubs]))
 
 
 def _leaving(wanted: Plan) -> IntArray:
@@ -90,15 +92,17 @@ def _leaving(wanted: Plan) -> IntArray:
     return np.union1d(np.flatnonzero(wanted.consumers.any(axis=1)), wanted.shared.source)
 
 
-def owned_of(graph: Graph, placement: Placement, wanted: Plan, *, in_order: bool = False) -> Iterator[Owned]:
+def owned_of(
+    graph: Graph, placement: Placement, wanted: Plan, matching: Matching = Matching.UNORDERED
+) -> Iterator[Owned]:
     """Yield each chiplet's part of a graph, and its traffic on the ring.
 
     Parameters
     ----------
     graph, placement, wanted
         The graph, the owners, and the plan of one layer's traffic.
-    in_order
-        The filters match in order (R7).
+    matching
+        How the filters match (R7).
     """
     # Vertices with a partial sum, in the order of the hub table.
     summed = np.flatnonzero(wanted.contributors.any(axis=1))
@@ -110,7 +114,7 @@ def owned_of(graph: Graph, placement: Placement, wanted: Plan, *, in_order: bool
         elsewhere = int((sources < graph.nodes).sum())
         departures = _departures(placement, wanted, first, end)
         ahead = int(leaving[(leaving >= first) & (leaving < end)].max(initial=first - 1)) + 1 - first
-        travel = Travel(departures, elsewhere, summed, homes, *_shared(wanted, summed, first, end), in_order, ahead)
+        travel = Travel(departures, elsewhere, summed, homes, *_shared(wanted, summed, first, end), matching, ahead)
         yield Owned(first, end, offsets, sources, placement.boundaries, chiplet, travel)
 
 
@@ -153,8 +157,7 @@ def build_images(
     problem: Problem,
     placement: Placement,
     *,
-    by_source: bool = False,
-    in_order: bool = False,
+    matching: Matching = Matching.UNORDERED,
     part: int = PART,
     weight_room: WeightRoom | None = None,
     scratch_lines: int = 0,
@@ -166,11 +169,9 @@ def build_images(
     problem
         Network and graph, with VIDs as in `placement`.
     placement
-        Owners of vertices, and the hubs.
-    by_source
-        Every edge is executed by the owner of its source (R8).
-    in_order
-        The filters match in order (R7).
+        Owners of vertices, the hubs, and who executes edges (R8).
+    matching
+        How the filters match (R7).
     part
         As for :func:`parts_of`.
     weight_room, scratch_lines
@@ -184,24 +185,20 @@ def build_images(
     placement.check(problem.graph)
     if placement.chiplets == 1:
         return [build_image(problem, weight_room, scratch_lines)]
-    shares = shared_out(problem, placement, by_source=by_source, in_order=in_order)
+    shares = shared_out(problem, placement, matching)
     room: dict[str, Any] = {"weight_room": weight_room, "scratch_lines": scratch_lines}
     return [chiplet_image(problem, own, lambda count: parts_of(count, part), **room) for own in shares]
 
 
-def shared_out(
-    problem: Problem, placement: Placement, *, by_source: bool = False, in_order: bool = False
-) -> list[list[Owned]]:
+def shared_out(problem: Problem, placement: Placement, matching: Matching = Matching.UNORDERED) -> list[list[Owned]]:
     """Return each chiplet's part of every layer's topology; layers that sum the same share one object.
 
     Along weighted edges there are no partial sums: the owner of the destination has the weights.
     """
 
     def parts(topology: Topology) -> list[Owned]:
-        graph, shared, sent = topology.graph, placement, by_source
-        if topology.apart:
-            shared, sent = placement.without_hubs, False
-        return list(owned_of(graph, shared, plan(graph, shared, by_source=sent), in_order=in_order))
+        graph, shared = topology.graph, placement.without_sums if topology.apart else placement
+        return list(owned_of(graph, shared, plan(graph, shared), matching))
 
     by_layer = by_topology(problem, parts)
     return [[each[chiplet] for each in by_layer] for chiplet in range(placement.chiplets)]

@@ -15,19 +15,31 @@ class FilterWindow:
     Parameters
     ----------
     in_order
-        Entry i + 1 is not taken before entry i.
+        Entry i + 1 is not taken before entry i: until then its packet waits.
     """
 
     def __init__(self, in_order: bool) -> None:
         self.in_order = in_order
         self.entries: list[int] = []
+        self._waiting: set[int] = set()
 
-    def arrives(self, vid: int) -> bool:
-        """Whether a packet's VID is taken; its entry is then gone."""
-        if vid not in self.entries or (self.in_order and min(self.entries) != vid):
-            return False
-        self.entries.remove(vid)
-        return True
+    def wants(self, vid: int) -> bool:
+        """Whether a VID is needed and its packet has not come yet."""
+        return vid in self.entries and vid not in self._waiting
+
+    def arrives(self, vid: int) -> list[int]:
+        """Return the VIDs that are taken when this one's packet has come, in their order; their entries are gone."""
+        if vid in self.entries:
+            self._waiting.add(vid)
+        taken = []
+        for entry in sorted(self.entries):
+            if entry in self._waiting:
+                taken.append(entry)
+            elif self.in_order:
+                break
+        self.entries = [entry for entry in self.entries if entry not in taken]
+        self._waiting.difference_update(taken)
+        return taken
 
 
 def needed_list(sources: Iterable[int], first: int, end: int, vertices: int) -> list[int]:

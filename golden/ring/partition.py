@@ -120,7 +120,7 @@ def sums_pay(graph: Graph, placement: Placement, elements: int, link_width: int)
     def flits(bits: int) -> int:
         return 1 - (-elements * bits // link_width)
 
-    summed, sent = traffic(graph, placement), traffic(graph, placement.without_hubs)
+    summed, sent = traffic(graph, placement), traffic(graph, placement.without_sums)
     rows = flits(VALUE_BITS)
     reduce = _REDUCE + _HUB * placement.hubs.size
     with_sums = int((summed.features * rows + summed.partials * flits(PARTIAL_BITS)).max()) + reduce

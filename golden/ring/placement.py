@@ -1,11 +1,12 @@
-"""Placement of vertices on chiplets, and the hubs (R1, R8)."""
+"""Placement of vertices on chiplets, the hubs, and who adds up an edge (R1, R8)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
+from contracts import Split
 from contracts.errors import InputError
 from golden.graph import Graph, IntArray
 
@@ -26,6 +27,9 @@ class Placement:
     hubs
         int64 [hubs], ascending VIDs of the hub table. An edge into a hub from another vertex than a hub is executed
         by the owner of that vertex, as a partial sum (R11, R19).
+    split
+        Who executes edges between chiplets (R8). By their sources: each is part of a partial sum, whatever the hub
+        table says.
 
     Raises
     ------
@@ -36,6 +40,7 @@ class Placement:
 
     boundaries: IntArray
     hubs: IntArray
+    split: Split = Split.DESTINATION
 
     def __post_init__(self) -> None:
         table = self.boundaries
@@ -76,9 +81,18 @@ class Placement:
         return int(self.boundaries[-1])
 
     @property
-    def without_hubs(self) -> "Placement":
-        """The same owners, and no partial sums."""
+    def without_sums(self) -> "Placement":
+        """The same owners, and no partial sums: rows travel for every edge."""
         return Placement.at(self.boundaries)
+
+    @property
+    def has_sums(self) -> bool:
+        """Whether edges can be part of partial sums."""
+        return self.hubs.size > 0 or self.split == Split.SOURCE
+
+    def by(self, split: Split) -> "Placement":
+        """Return the same owners and hubs with another split."""
+        return replace(self, split=split)
 
     def owners(self, vids: npt.ArrayLike) -> IntArray:
         """int64, chiplet that owns each VID."""

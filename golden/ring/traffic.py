@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from contracts import PARTIAL_BITS, VALUE_BITS
+from contracts import PARTIAL_BITS, VALUE_BITS, Split
 from golden.graph import BoolArray, Graph, IntArray
 from golden.ring.placement import Placement
 
@@ -48,15 +48,13 @@ class Plan:
     start: IntArray
 
 
-def plan(graph: Graph, placement: Placement, *, by_source: bool = False) -> Plan:
+def plan(graph: Graph, placement: Placement) -> Plan:
     """Plan of one layer's traffic.
 
     Parameters
     ----------
     graph, placement
-        The graph, and the owners of its vertices.
-    by_source
-        Every edge is executed by the owner of its source (R8), whatever the hub table says.
+        The graph, and who owns its vertices and executes its edges.
     """
     placement.check(graph)
     source, destination = graph.edges, graph.destinations
@@ -64,7 +62,7 @@ def plan(graph: Graph, placement: Placement, *, by_source: bool = False) -> Plan
     hub = np.zeros(graph.nodes, dtype=np.bool_)
     hub[placement.hubs] = True
     crosses = owner[source] != owner[destination]
-    away = crosses & (np.full(source.size, True) if by_source else hub[destination] & ~hub[source])
+    away = crosses & (hub[destination] & ~hub[source] | (placement.split == Split.SOURCE))
     shape = (graph.nodes, placement.chiplets)
     consumers, contributors = np.zeros(shape, dtype=np.bool_), np.zeros(shape, dtype=np.bool_)
     travels = crosses & ~away
@@ -117,14 +115,13 @@ class Traffic:
         return (self.features + self.partials * (PARTIAL_BITS // VALUE_BITS)) * elements
 
 
-def traffic(graph: Graph, placement: Placement, *, by_source: bool = False) -> Traffic:
+def traffic(graph: Graph, placement: Placement) -> Traffic:
     """Rows on every link in one layer, and the costs of other ways."""
-    wanted = plan(graph, placement, by_source=by_source)
+    wanted = plan(graph, placement)
     owner = placement.owners(np.arange(graph.nodes))
     chiplets = placement.chiplets
     onward = placement.hops(owner[:, None], np.arange(chiplets)[None, :])
-    both = Placement.at(placement.boundaries)
-    every = plan(graph, both) if placement.hubs.size or by_source else wanted
+    every = plan(graph, placement.without_sums) if placement.has_sums else wanted
     return Traffic(
         features=_crossings(owner, placement.hops(owner, wanted.destination), chiplets),
         partials=_crossings(wanted.start, placement.hops(wanted.start, owner), chiplets),

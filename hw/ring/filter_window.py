@@ -1,6 +1,6 @@
 """Filter window: compares a packet's VID with the next needed VIDs of its owner (R4, R7)."""
 
-from amaranth.hdl import Array, Cover, Elaboratable, Module, Mux, Signal
+from amaranth.hdl import Array, Cat, Cover, Elaboratable, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -16,8 +16,9 @@ class FilterWindow(wiring.Component):
     A comparison takes a cycle. So that no packet waits for it, the next VID is looked up too, while the packet in front
     of it is still at the head.
 
-    Entries are filled in ascending order. With `in_order`, an entry is taken only when none below it is left: a packet
-    that arrives earlier is `late`. Otherwise any entry may match.
+    Entries are filled in ascending order. With `in_order`, an entry leaves the window only when none below it is left:
+    that of a packet that arrives earlier waits, while its row is in its place in the halo, so no other packet waits for
+    it. Otherwise any entry leaves at once.
 
     Parameters
     ----------
@@ -31,6 +32,7 @@ class FilterWindow(wiring.Component):
     clear : In(1)
         Drop all entries.
     in_order : In(1)
+        Valid with `clear`; it holds until the next one.
     fill : stream of owner and VID
         The next entry of an owner; only while it has `room`.
     room : Out(chiplets)
@@ -47,17 +49,17 @@ class FilterWindow(wiring.Component):
     decided : Out(1)
         The entries of a cycle ago decide whether the packet at the head is needed. Stays set.
     hit : Out(1)
-        It is needed and in turn.
+        It is needed.
     late : Out(1)
-        It is not taken while entries below it wait: in order, or because the window is full of them.
+        The window is full of entries below it, so it cannot be compared with its own.
     outside : Out(1)
         Its VID is not in its owner's range.
     take : In(1)
-        The hit's entry becomes free.
+        The hit's packet has come: its entry becomes free, in its turn.
     waiting : Out(chiplets)
-        Owners with entries left.
+        Owners with entries whose packets have not come.
     lowest : Out(32)
-        An entry that is left, of the lowest such owner.
+        Such an entry, of the lowest such owner.
     """
 
     def __init__(self, chiplets: int = 4, entries: int = 4) -> None:
@@ -66,6 +68,12 @@ class FilterWindow(wiring.Component):
         if not 1 <= entries <= 64:
             raise ValueError(f"entries must be in 1..64, not {entries!r}")
         self.chiplets, self.entries = chiplets, entries
+        # Internal, named for proofs. By owner: VIDs of the entries; places with an entry; entries whose packets have
+        # come before their turn, only in order.
+        self.vids = [Signal(data.ArrayLayout(32, entries), name=f"vids_{n}") for n in range(chiplets)]
+        self.used = [Signal(entries, name=f"used_{n}") for n in range(chiplets)]
+        self.early = [Signal(entries, name=f"early_{n}") for n in range(chiplets)]
+        self.ordered = Signal()
         super().__init__(
             {
                 "clear": In(1),
@@ -92,66 +100,74 @@ class FilterWindow(wiring.Component):
     def elaborate(self, platform: object) -> Elaboratable:
         """Look up two VIDs; register the result of the one that will be at the head."""
         m = Module()
-        row = data.ArrayLayout(32, self.entries)
-        vids = [Signal(row, name=f"vids_{n}") for n in range(self.chiplets)]
-        used = [Signal(self.entries, name=f"used_{n}") for n in range(self.chiplets)]
-        here, equal_here = self._look_up(m, "here", vids, used, self.owner, self.vid)
-        following, equal_next = self._look_up(m, "next", vids, used, self.next_owner, self.next_vid)
+        here, equal_here = self._look_up(m, "here", self.owner, self.vid)
+        following, equal_next = self._look_up(m, "next", self.next_owner, self.next_vid)
         found, equal = Signal(_Found), Signal(self.entries)
         with m.If(self.advances):
             m.d.sync += [found.eq(following), equal.eq(equal_next)]
         with m.Else():
             m.d.sync += [found.eq(here), equal.eq(equal_here)]
         with m.If(self.clear):
-            m.d.sync += found.eq(0)
+            m.d.sync += [found.eq(0), self.ordered.eq(self.in_order)]
         m.d.comb += [
             self.decided.eq(found.decided),
             self.hit.eq(found.hit),
             self.late.eq(found.late),
             self.outside.eq(found.outside),
         ]
-        self._fill(m, vids, used, equal)
+        for n in range(self.chiplets):
+            self._fill(m, n, equal)
         for n in reversed(range(self.chiplets)):
             for k in reversed(range(self.entries)):
-                with m.If(used[n][k]):
-                    m.d.comb += self.lowest.eq(vids[n][k])
-        m.d.sync += [Cover(self.late & equal.any()), Cover(self.late & ~equal.any()), Cover(self.hit & self.advances)]
+                with m.If(self.used[n][k] & ~self.early[n][k]):
+                    m.d.comb += self.lowest.eq(self.vids[n][k])
+        m.d.sync += [Cover(Cat(*self.early).any()), Cover(self.late), Cover(self.hit & self.advances)]
         return m
 
-    def _look_up(
-        self, m: Module, name: str, vids: list[data.View], used: list[Signal], owner: Signal, vid: Signal
-    ) -> tuple[data.View, Signal]:
+    def _look_up(self, m: Module, name: str, owner: Signal, vid: Signal) -> tuple[data.View, Signal]:
         """Compare a VID with all entries of its owner at once; return the result and the entries that are equal."""
-        chosen = data.View(vids[0].shape(), Array(v.as_value() for v in vids)[owner])
+        chosen = data.View(self.vids[0].shape(), Array(v.as_value() for v in self.vids)[owner])
         present, equal, below = (Signal(self.entries, name=f"{name}_{n}") for n in ("present", "equal", "below"))
-        m.d.comb += present.eq(Array(used)[owner])
+        m.d.comb += present.eq(Array(self.used)[owner])
         for k in range(self.entries):
             m.d.comb += [equal[k].eq(present[k] & (chosen[k] == vid)), below[k].eq(present[k] & (chosen[k] < vid))]
         found, finished = Signal(_Found, name=f"{name}_found"), Signal(name=f"{name}_finished")
         starts = Array(self.boundaries[n] for n in range(self.chiplets))
         ends = Array(self.boundaries[n + 1] for n in range(self.chiplets))
-        waits = self.in_order & below.any()
         m.d.comb += [
             finished.eq(self.exhausted.bit_select(owner, 1)),
             found.decided.eq((present & ~below).any() | finished | present.all()),
-            found.hit.eq(equal.any() & ~waits),
-            found.late.eq(Mux(equal.any(), waits, below.all() & ~finished)),
+            found.hit.eq((equal & ~Array(self.early)[owner]).any()),
+            found.late.eq(below.all() & ~finished),
             found.outside.eq((vid < starts[owner]) | (vid >= ends[owner])),
         ]
         return found, equal
 
-    def _fill(self, m: Module, vids: list[data.View], used: list[Signal], equal: Signal) -> None:
-        """Put new entries into the lowest free places of their owners; free the entry that is taken."""
-        m.d.comb += self.fill.ready.eq(self.room.bit_select(self.fill.payload.owner, 1))
-        for n in range(self.chiplets):
-            free = ~used[n]
-            slot = free & (used[n] + 1)  # the lowest free entry
-            m.d.comb += [self.room[n].eq(free.any()), self.waiting[n].eq(used[n].any())]
-            mine = self.fill.valid & self.fill.ready & (self.fill.payload.owner == n)
-            released = Mux(self.take & self.hit & (self.owner == n), equal, 0)
-            m.d.sync += used[n].eq((used[n] & ~released) | Mux(mine, slot, 0))
-            for k in range(self.entries):
-                with m.If(mine & slot[k]):
-                    m.d.sync += vids[n][k].eq(self.fill.payload.vid)
-            with m.If(self.clear):
-                m.d.sync += used[n].eq(0)
+    def _fill(self, m: Module, owner: int, equal: Signal) -> None:
+        """Put an owner's new entry into a free place; free the entry that is taken, in its turn.
+
+        In order the places are a queue, so that its first entry is always the lowest.
+        """
+        vids, used, early = self.vids[owner], self.used[owner], self.early[owner]
+        first, end = (Signal(self.entries, init=1, name=f"{name}_{owner}") for name in ("first", "end"))
+        free, come, released = ~used, Signal(self.entries), Signal(self.entries)
+        mine = self.fill.valid & self.fill.ready & (self.fill.payload.owner == owner)
+        slot = Mux(self.ordered, end, free & (used + 1))  # the end of the queue, or the lowest free entry
+        with m.If(self.fill.payload.owner == owner):
+            m.d.comb += self.fill.ready.eq(self.room[owner])
+        m.d.comb += [
+            self.room[owner].eq(free.any()),
+            self.waiting[owner].eq((used & ~early).any()),
+            come.eq(early | Mux(self.take & self.hit & (self.owner == owner), equal & used, 0)),
+            released.eq(come & Mux(self.ordered, first, ~0)),
+        ]
+        m.d.sync += [used.eq((used & ~released) | Mux(mine, slot, 0)), early.eq(come & ~released)]
+        for k in range(self.entries):
+            with m.If(mine & slot[k]):
+                m.d.sync += vids[k].eq(self.fill.payload.vid)
+        with m.If(released.any()):
+            m.d.sync += first.eq(first.rotate_left(1))
+        with m.If(mine):
+            m.d.sync += end.eq(end.rotate_left(1))
+        with m.If(self.clear):
+            m.d.sync += [used.eq(0), early.eq(0), first.eq(1), end.eq(1)]

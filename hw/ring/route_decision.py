@@ -38,7 +38,7 @@ class RouteDecision(wiring.Component):
     stopped : In(1)
         No packet is taken: rows pass, partial sums end here.
     found, hit, late, outside : In(1)
-        Result of the filter: decided; needed and in turn; out of turn; not its sender's.
+        Result of the filter: decided; needed; beyond its window; not its sender's.
     take : Out(1)
         The filter's entry is used.
     decided, verdict : Out

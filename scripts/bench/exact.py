@@ -71,7 +71,7 @@ def run_exactly(
     placed, jobs, refused = {}, dict[str, Job](), dict[str, str]()
     for name, (problem, _) in networks.items():
         try:
-            placed[name] = place(problem, chiplets, placement, sizes.community, ring=sizes.ring)
+            placed[name] = place(sizes, problem, placement)
             jobs[name] = Job(images_of(sizes, placed[name]), settings)
         except InputError as error:
             refused[name] = str(error)

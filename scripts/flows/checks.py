@@ -115,7 +115,7 @@ def _try(request: Request, graph: Graph, network: FloatModel, sizes: MachineConf
     if problem.model.ends and neural is None:
         raise _lacks(request, "neural", f"neural chip for {network.activation}")
     head = head_wanted(request, graph, network, sizes)
-    placed = place(problem, sizes.chiplets, request.placement, community, request.choice, sizes.ring)
+    placed = place(sizes, problem, request.placement, request.choice)
     sizes = used(sizes, bool(problem.model.ends), head is not None, request.sampling is not None)
     if request.sampling:
         plan_batches(request.sampling, placed, sizes, request.config, request.seed)

@@ -22,6 +22,8 @@ ENUMERATIONS: tuple[type[IntEnum], ...] = (
     contracts.RegionKind,
     contracts.PacketKind,
     contracts.Token,
+    contracts.Matching,
+    contracts.Split,
     contracts.Policy,
     contracts.Flow,
 )

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
+from contracts import Split
 from golden.datasets import load
 from golden.dnp.head import Head
 from golden.graph import Graph
@@ -91,21 +92,26 @@ def examine(request: Request, sizes: MachineConfig) -> Examined:
     if not request.edge_weights:
         graph = graph.unweighted
     asked = model_of(request.model) if request.model else None
-    given, said = None, hints(graph) + _about_weights(request, graph, sizes)
+    given, said = None, hints(graph)
     if request.model_file:
         given, notes = read_network(str(request.model_file), asked, graph)
         said += notes + hints_of_weights(given, graph)
-    if sizes.community and (reason := _shares_nothing(given or shape_of(request, graph), graph)):
+    sums = _sums_asked_for(request, sizes)
+    if (sizes.community or sums) and (reason := _shares_nothing(given or shape_of(request, graph), graph)):
         # Every edge has a factor of its own, so there are no sums to share.
-        said.append(f"{reason}: computed by gather PEs, configuration {_GATHERING} in place of {request.config}")
-        request = replace(request, config=_GATHERING)
-        sizes = load_machine(_GATHERING, sizes.chiplets)
+        if sizes.community:
+            said.append(f"{reason}: computed by gather PEs, configuration {_GATHERING} in place of {request.config}")
+            request = replace(request, config=_GATHERING)
+            gathering = load_machine(_GATHERING, sizes.chiplets)
+            sizes = replace(gathering, matching=sizes.matching, split=sizes.split)
+        if sums:
+            said.append(f"{reason}: rows of neighbours travel, and no partial sums of {sums}")
     check(request, graph, given, sizes)
     return Examined(request, sizes, graph, given, said)
 
 
 def _shares_nothing(network: FloatModel, graph: Graph) -> str | None:
-    """Return why community PEs do not compute a network, or None."""
+    """Return why a network has no sums that vertices or chiplets could share, or None."""
     for number, layer in enumerate(network.layers):
         if layer.attention:
             return f"layer {number} computes attention"
@@ -113,11 +119,13 @@ def _shares_nothing(network: FloatModel, graph: Graph) -> str | None:
     return f"edges of {graph.name} have weights" if weighted else None
 
 
-def _about_weights(request: Request, graph: Graph, sizes: MachineConfig) -> list[str]:
-    """Return a line if weights of edges keep a ring from sending sums of hubs."""
-    if graph.edge_weight is None or sizes.ring is None or request.placement == "tiles":
-        return []
-    return [f"edges of {graph.name}: have weights, so rows of neighbours travel and no sums of hubs"]
+def _sums_asked_for(request: Request, sizes: MachineConfig) -> str | None:
+    """Return the vertices whose partial sums would travel on the ring, or None."""
+    if sizes.ring is None:
+        return None
+    if sizes.split == Split.SOURCE:
+        return "vertices"
+    return None if request.placement == "tiles" else "hubs"
 
 
 def prepare(examined: Examined, stage: Callable[[str], None] = lambda name: None) -> Prepared:
@@ -143,6 +151,6 @@ def prepare(examined: Examined, stage: Callable[[str], None] = lambda name: None
     stage("quantisation")
     problem = quantise(network, graph, calibration=request.calibration, core=neural.core if neural else None)
     head = head_wanted(request, graph, network, sizes)
-    placed = place(problem, sizes.chiplets, request.placement, sizes.community, request.choice, sizes.ring)
+    placed = place(sizes, problem, request.placement, request.choice)
     sizes = used(sizes, bool(problem.model.ends), head is not None, request.sampling is not None)
     return Prepared(sizes, graph, network, problem, head, placed)

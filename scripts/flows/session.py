@@ -200,7 +200,7 @@ def plan_session(
     InputError
         If a graph has no room.
     """
-    placed = [place(each, sizes.chiplets, placement, sizes.community, choice, sizes.ring) for each in problems]
+    placed = [place(sizes, each, placement, choice) for each in problems]
     images = [images_of(sizes, each) for each in placed]
     graphs = [max(1, each.problem.graph.graph_vertices.size) for each in placed]
     return Graphs(placed, graphs, [session(of_chiplet) for of_chiplet in zip(*images, strict=True)], edits)

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from contracts import Error, Opcode
+from contracts import Error, Opcode, Split
 from golden.attributes.batch import BatchImage
 from golden.community.image import build_community_image, build_community_images, tiles_of
 from golden.community.plan import PAIRS, scheme_of
@@ -34,7 +34,6 @@ from golden.ring.placement import CHIPLETS_MAX, Placement
 from golden.ring.traffic import Traffic, traffic
 from hw.community.config import CommunityChipletConfig
 from hw.config import MachineConfig
-from hw.ring.formats import RingConfig
 from scripts.flows.location import Located, Search, limits_of, read_back, search_of, wrong_records
 from scripts.flows.progress import Steps, building, simulating
 from scripts.flows.schema import Aggregation, Communities, RingTraffic, Thresholds
@@ -161,28 +160,25 @@ class Placed:
 
 
 def place(
+    sizes: MachineConfig,
     problem: Problem,
-    chiplets: int,
     name: str = "tiles",
-    config: CommunityChipletConfig | None = None,
     choice: Choice = ANY,
-    ring: RingConfig | None = None,
 ) -> Placed:
     """Share a graph out to chiplets; one has all of it, as it is if it fits. Small graphs of a batch stay whole.
 
     Parameters
     ----------
-    problem, chiplets
-        Network and graph, and how many chiplets there are.
+    sizes
+        The machine. If it is one chiplet with community PEs and has no room for the graph at once, communities are kept
+        together in as many parts as there would be tiles otherwise. On rings of such chiplets partial sums of hubs
+        travel only where that is faster, unless edges are split by their sources.
+    problem
+        Network and graph.
     name
         One of `PLACEMENTS`.
-    config
-        Sizes of a chiplet with community PEs. If it is alone and has no room for the graph at once, communities are
-        kept together in as many parts as there would be tiles otherwise.
     choice
         Of thresholds and sizes of communities.
-    ring
-        Links of chiplets with community PEs, on which partial sums of hubs travel only where that is faster.
 
     Raises
     ------
@@ -190,7 +186,8 @@ def place(
         If a vertex with its neighbours does not fit; as for `search_of`.
     """
     graph, began = problem.graph, time.perf_counter()
-    parts = chiplets
+    config, ring = sizes.community, sizes.ring
+    parts = chiplets = sizes.chiplets
     search = search_of(graph, config, choice)
     if graph.graph_of is not None and (chiplets > 1 or config):
         # No row of a small graph travels, and its vertex is in the tile of its nodes.
@@ -206,11 +203,13 @@ def place(
     if name != "tiles":
         position, apart = placed_apart(graph, parts, work_of(problem))
         placement = apart if chiplets > 1 else placement
+    placement = placement.by(sizes.split)
     if chiplets > 1 and config:
         there = graph.relabelled(position)
         widest = max(layer.f_out for layer in problem.model.layers)
-        if ring and not sums_pay(there, placement, min(widest, ring.max_out), ring.link_width):
-            placement = placement.without_hubs
+        if ring and sizes.split == Split.DESTINATION:
+            pays = sums_pay(there, placement, min(widest, ring.max_out), ring.link_width)
+            placement = placement if pays else placement.without_sums
         # Chiplets with community PEs combine what stays there beside their sums.
         order, placement = travelling_first(there, placement)
         position = order[position]
@@ -250,7 +249,7 @@ def simulate(
     InputError
         If a vertex with its neighbours is too large for the configuration.
     """
-    placed = placed or place(problem, sizes.chiplets, config=sizes.community, ring=sizes.ring)
+    placed = placed or place(sizes, problem)
     images = images_of(sizes, placed, hidden=hidden)
     least = least_cycles(sizes, problem, exact)
     outcome, simulation = _built(sizes, _job(sizes, images), folder, steps, least=least)
@@ -422,7 +421,7 @@ def _traffic(placed: Placed, links: Sequence[dict[str, int]]) -> RingTraffic:
     problem, placement = placed.problem, placed.placement
 
     def least(topology: Topology) -> Traffic:
-        return traffic(topology.graph, placement.without_hubs if topology.apart else placement)
+        return traffic(topology.graph, placement.without_sums if topology.apart else placement)
 
     every = list(zip(by_topology(problem, least), problem.topologies, problem.model.layers, strict=True))
     none = np.zeros(placement.chiplets, dtype=np.int64)
@@ -456,8 +455,12 @@ def images_of(sizes: MachineConfig, placed: Placed, *, hidden: bool = False) -> 
     config, problem, placement = sizes.community, placed.problem, placed.placement
     alone, rooms = sizes.ring is None, dict[str, Any](weight_room=sizes.chiplet.pe.weight_room)
     rooms["scratch_lines"] = 0 if hidden else sizes.chiplet.scratch_lines
+    if config is None and alone:
+        return [build_image(problem, **rooms)]
+    if not alone:
+        rooms["matching"] = sizes.matching
     if config is None:
-        return [build_image(problem, **rooms)] if alone else build_images(problem, placement, **rooms)
+        return build_images(problem, placement, **rooms)
     assert placed.search is not None
     schedule, limits, scheme = placed.search
     room, names = room_of(config), np.argsort(placed.position)

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from contracts import Error, Opcode, RegionKind
+from contracts import Error, Opcode, RegionKind, Split
 from golden.datasets import load
 from golden.image import build_image
 from golden.model.network import Problem
@@ -77,7 +77,7 @@ def test_rings_are_bit_exact_under_stalls_and_late_chiplets(tmp_path: Path) -> N
         problem = problems_of(FEW + EIGHT, range(seed + 20, seed + 21))[0]
         hubs = highest(problem.graph, 3) if seed % 2 and problem.graph.nodes > 4 else []
         chiplets = (CHIPLETS, 2, 3)[seed % 3]
-        images = build_images(problem, uneven(problem.graph, chiplets, seed, hubs), by_source=seed == 4)
+        images = build_images(problem, uneven(problem.graph, chiplets, seed, hubs).by(Split(seed == 4)))
         assert all(command.opcode != Opcode.REDUCE for image in images for command in image.commands)
         late = {seed % chiplets: 100 * seed}
         jobs.append(Job(images, replace(STALLS[seed % len(STALLS)], seed=seed + 1, late=late)))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from contracts import COMMANDS, LINE_BYTES, Error, Model, Opcode, RegionKind
+from contracts import COMMANDS, LINE_BYTES, Error, Matching, Model, Opcode, RegionKind, Split
 from contracts.communities import K_VALUES
 from contracts.dnp.config import ProcessorConfig
 from golden.community.image import build_community_images, positions_of, tiles_of
@@ -74,6 +74,7 @@ class Case:
     scheme: Scheme = PAIRS
     room: Room | None = None
     part: int = PART_ROWS
+    matching: Matching = Matching.UNORDERED
 
     @property
     def job(self) -> Job:
@@ -83,9 +84,10 @@ class Case:
     @property
     def images(self) -> list[Image]:
         """Of every chiplet."""
-        how = (self.schedule, LIMITS, self.scheme)
-        fits, room = self.room, CONFIG.pe.weight_room
-        return build_community_images(self.problem, self.placement, *how, room=fits, part=self.part, weight_room=room)
+        return build_community_images(
+            self.problem, self.placement, self.schedule, LIMITS, self.scheme,
+            room=self.room, matching=self.matching, part=self.part, weight_room=CONFIG.pe.weight_room,
+        )  # fmt: skip
 
     def check(self, outcome: Outcome) -> None:
         """Compare results and traffic."""
@@ -109,6 +111,7 @@ def _karate() -> list[Case]:
             STALLS[seed],
             Schedule((8, 2, 0)[seed]),
             Scheme(Kind((seed + chiplets) % 2), K_VALUES[seed % 3]),
+            matching=Matching((seed + chiplets) % 2),
         )
         for chiplets in COUNTS
         for seed, model in enumerate(Model)
@@ -124,7 +127,8 @@ def _corners() -> list[Case]:
             problem = random_problem(graph, list(Model)[seed % 3], ([9, 3], [4], [6, 8, 2])[seed % 3], seed)
             hubs = highest(graph, 2) if seed % 2 and nodes > 1 else []
             placement = uneven(graph, COUNTS[seed % len(COUNTS)], seed, hubs)
-            cases.append(Case(problem, placement, STALLS[seed % len(STALLS)], Schedule(3)))
+            stalls, matching = STALLS[seed % len(STALLS)], Matching(seed // 2 % 2)
+            cases.append(Case(problem, placement, stalls, Schedule(3), matching=matching))
     return cases
 
 
@@ -235,6 +239,12 @@ def _stale() -> list[Case]:
     return cases
 
 
+def _by_source() -> list[Case]:
+    """Every vertex with a neighbour elsewhere has a partial sum: shares that fit, directed graphs, and tiles."""
+    cases = [*_karate(), *_corners()[::2], *_directed()[::2], *_in_tiles()[-2:]]
+    return [replace(case, placement=case.placement.by(Split.SOURCE)) for case in cases]
+
+
 def _edges(image: Image) -> int:
     """Return where the first tile's edges are in the region of tiles, in words."""
     tiles, at = image.region(RegionKind.TILES), image.header["command_list"] * LINE_BYTES
@@ -300,6 +310,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Outcome
         "tiles": [case.job for case in _in_tiles()],
         "rooted": [case.job for case in _rooted()],
         "directed": [case.job for case in _directed()],
+        "by source": [case.job for case in _by_source()],
         "errors": _errors()[1],
         "resets": [case.job for case in _resets()],
     }
@@ -375,6 +386,12 @@ def test_directed_graphs_are_exact(outcomes: dict[str, list[Outcome]]) -> None:
     covers = [found for case in cases for image in case.images for found in positions_of(image) if found]
     assert sum(found.located > found.summed for found in covers) > len(cases)
     assert any(max(map(tiles_of, case.images)) > 1 for case in cases)
+
+
+def test_split_by_sources_partial_sums_alone_travel(outcomes: dict[str, list[Outcome]]) -> None:
+    for case, outcome in zip(_by_source(), outcomes["by source"], strict=True):
+        case.check(outcome)
+        assert not any(link["feature_words"] for link in outcome.links)
 
 
 def test_errors_are_told_to_all_and_nothing_hangs(outcomes: dict[str, list[Outcome]]) -> None:

@@ -70,7 +70,7 @@ def _other(value: Any) -> Iterator[Any]:
     if isinstance(value, bool):
         yield not value
     elif isinstance(value, Enum):
-        yield "fifo"
+        yield from (choice.name.lower() for choice in type(value) if choice != value)
     elif value is None:
         yield 4
     else:

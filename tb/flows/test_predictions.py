@@ -8,14 +8,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from contracts import Model
+from contracts import Matching, Model, Opcode
 from contracts.errors import InputError
 from golden.datasets import load
 from golden.model.float_model import FloatModel
+from golden.model.quantise import outline
 from golden.model.training import train
 from golden.model.weights import write_weights
+from scripts.config import load_machine
 from scripts.flows.batch import Sampling
+from scripts.flows.checks import shape_of
+from scripts.flows.prepare import examine
 from scripts.flows.request import Request
+from scripts.flows.simulations import images_of, place
 from tb.flows.results import run
 
 
@@ -103,6 +108,22 @@ def test_a_graph_with_edge_weights_is_trained_and_run_with_them(tmp_path: Path) 
     plain = replace(request, dataset=own_graph(tmp_path, y=load("karate").labels))
     run(plain)
     assert np.abs(weighted - predicted(tmp_path)["results"]).max() > 0.05
+
+
+@pytest.mark.parametrize("pe", ["gather", "community"])
+def test_weighted_edges_are_added_up_at_their_destinations(pe: str, tmp_path: Path) -> None:
+    """Whatever the configuration says; so rows travel, and a hint says it."""
+    (tmp_path / "c.toml").write_text(f'pe = "{pe}"\n[ring]\nmatching = "in_order"\nsplit = "source"\n')
+    weights = np.full(load("karate").edge_count, 0.5)
+    request = Request(
+        own_graph(tmp_path, y=load("karate").labels, edge_weight=weights), config=str(tmp_path / "c.toml")
+    )
+    found = examine(request, load_machine(request.config, 2))
+    assert found.hints[-1] == "edges of own have weights: rows of neighbours travel, and no partial sums of vertices"
+    assert (found.sizes.chiplet.kind, found.sizes.matching) == ("gather", Matching.IN_ORDER)
+    network = shape_of(request, found.graph)
+    images = images_of(found.sizes, place(found.sizes, outline(network, found.graph)))
+    assert not any(command.opcode == Opcode.REDUCE for image in images for command in image.commands)
 
 
 def test_a_graph_without_classes_runs_with_weights_of_its_own(

@@ -52,7 +52,7 @@ def problem() -> Problem:
 
 def simulated(sizes: MachineConfig, problem: Problem, choice: Choice, folder: Path) -> Simulated:
     assert sizes.chiplet.kind == "community"
-    placed = place(problem, 1, config=sizes.chiplet, choice=choice)
+    placed = place(sizes, problem, choice=choice)
     with Steps([building(), simulating(), "comparison"]) as steps:
         return simulate(sizes, problem, infer(problem), folder, steps, placed=placed)
 

@@ -15,9 +15,11 @@ from golden.community.tiles import Subgraph, cut
 from golden.datasets import load
 from golden.metrics import Bound, limit_cycles
 from golden.model.network import infer
+from hw.chiplet.config import GatherChipletConfig
+from hw.config import MachineConfig
 from scripts.blocks import UserError
 from scripts.cli import app
-from scripts.config import load_machine, names
+from scripts.config import CONFIGS, load_machine, names
 from scripts.flows.batch import Sampling
 from scripts.flows.run import Request
 from scripts.flows.simulations import HeadRun, Simulated, place, room_of
@@ -145,7 +147,7 @@ def test_communities_stay_together_in_tiles() -> None:
     rows = np.random.default_rng(0).normal(size=(graph.nodes, 4)).astype(np.float32)
     problem = random_problem(replace(graph, features=rows), Model.GCN, [3], 0)
     little = chiplet_config(locator={"nodes": 64, "edges": 1024, "banks": 4}, units=1, hubs=64)
-    together = place(problem, 1, "communities", little)
+    together = place(MachineConfig(little), problem, "communities")
     assert together.name == "communities"
     assert together.placement.chiplets == 1
     room = room_of(little)
@@ -154,8 +156,8 @@ def test_communities_stay_together_in_tiles() -> None:
     back = infer(together.problem)[-1].results[together.position]
     assert np.array_equal(back, infer(problem)[-1].results)
     # What fits stays as it is.
-    for name, config in (("tiles", little), ("communities", None), ("communities", chiplet_config())):
-        assert np.array_equal(place(problem, 1, name, config).position, np.arange(graph.nodes))
+    for name, config in (("tiles", little), ("communities", GatherChipletConfig()), ("communities", chiplet_config())):
+        assert np.array_equal(place(MachineConfig(config), problem, name).position, np.arange(graph.nodes))
 
 
 def test_communities_stay_together_on_the_ring(tmp_path: Path) -> None:
@@ -166,6 +168,20 @@ def test_communities_stay_together_on_the_ring(tmp_path: Path) -> None:
     assert result["ring"]["words_by_link"] == result["ring"]["minimum"]
     # The same predictions, in the order in which the graph was given.
     assert result["accuracy"] == tiles["accuracy"]
+
+
+@pytest.mark.parametrize("placement", ["tiles", "communities"])
+@pytest.mark.parametrize("split", ["destination", "source"])
+@pytest.mark.parametrize("matching", ["unordered", "in_order"])
+def test_a_ring_matches_and_splits_as_its_file_says(matching: str, split: str, placement: str, tmp_path: Path) -> None:
+    keys = f'[ring]\nmatching = "{matching}"\nsplit = "{split}"\n'
+    (tmp_path / "c.toml").write_text((CONFIGS / "default.toml").read_text().replace("[ring]\n", keys))
+    result = run(Request("karate", config=str(tmp_path / "c.toml"), placement=placement, out=tmp_path / "out"))
+    assert result["bit_exact"] is True
+    ring = result["ring"]
+    assert ring["words_by_link"] == ring["minimum"]
+    sums = split == "source" or placement == "communities"
+    assert ("layer0.reduce" in result["cycles_by_phase"]) is sums
 
 
 @full
@@ -381,9 +397,11 @@ def test_a_ring_shares_the_lanes_out(tmp_path: Path) -> None:
         ("[ring]\nchiplets = 17", "chiplets must be in 1..16, not 17"),
         (
             "[ring]\nlanes = 4",
-            "ring.lanes: is unknown; expected bitmap, chiplets, link_width, reply_beats, requests, slots, window",
+            "ring.lanes: is unknown; expected bitmap, chiplets, link_width, matching, reply_beats",
         ),
         ("[ring]\nhubs = 4", "ring.hubs: is unknown; expected bitmap, chiplets"),
+        ('[ring]\nmatching = "ordered"', "ring.matching: is 'ordered'; expected one of unordered, in_order"),
+        ("[ring]\nsplit = 1", "ring.split: is 1; expected one of destination, source"),
         ("[ring]\nslots = 1\nchiplets = 2", "ring: slots must be in 2..64, not 1"),
         ("[ring.chiplet]\nhubs = 4", "ring.chiplet.hubs: is unknown; expected depth, groups, pes"),
         ("[ring]\nchiplet = 4", "ring.chiplet: is 4; expected a section with depth, groups, pes"),

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from contracts import Model, Opcode, RegionKind
+from contracts import Model, Opcode, RegionKind, Split
 from contracts.dnp.config import ProcessorConfig
 from contracts.errors import InputError
 from contracts.weights import Traffic, WeightRoom
@@ -47,10 +47,10 @@ def problem_of(
 
 
 def images_of(problem: Problem, chiplets: int, weight_room: WeightRoom | None = None) -> list[Image]:
-    """Return images of every kind, on a ring with as many chiplets and two hubs."""
+    """Return images of every kind, on a ring with as many chiplets and two hubs, or split by sources."""
     fits: Any = {"weight_room": weight_room}
     nodes, schedule = problem.graph.nodes, Schedule(4)
-    placement = Placement.ranges(nodes, chiplets, range(min(2, nodes)))
+    placement = Placement.ranges(nodes, chiplets, range(min(2, nodes))).by(Split(nodes % 2))
     return [
         *build_images(problem, placement, part=16, **fits),
         *build_community_images(problem, placement, schedule, room=ROOM, part=16, **fits),

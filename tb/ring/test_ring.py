@@ -8,21 +8,24 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from contracts import Error, Model, Opcode, RegionKind
+from contracts import Error, Matching, Model, Opcode, RegionKind, Split
 from golden.datasets import load
 from golden.graph import Graph
 from golden.image import PART_ROWS, Image
 from golden.model.network import Problem, problem_of
-from golden.ring.image import build_images
+from golden.program.chiplet import chiplet_image
+from golden.ring.image import build_images, parts_of, shared_out
+from golden.ring.partition import placed_apart
 from golden.ring.placement import Placement
 from golden.ring.traffic import traffic
 from hw.chiplet.config import GatherChipletConfig
+from hw.config import MachineConfig
 from hw.pe.formats import PEConfig
 from hw.ring.formats import RingConfig
 from sim.problems import CORNERS, corner_graph, random_graph, random_problem
 from sim.runner.jobs import Job, Outcome, Settings, mismatches
 from sim.runner.run import run_jobs
-from tb.ring.cases import commanded, highest, patched, uneven
+from tb.ring.cases import commanded, commands, highest, patched, uneven
 
 FULL = bool(os.environ.get("ATOLL_FULL"))
 #: Most chiplets of the simulated ring; a run may use fewer. ``make sim-full`` simulates the largest.
@@ -32,6 +35,9 @@ PE = PEConfig(lanes=4, data_width=64, max_out=16, weight_rows=256)
 CONFIG = GatherChipletConfig(groups=1, pes=1, pe=PE, depth=32)
 #: The smallest buffers and windows that are legal, so that every limit is met.
 RING = RingConfig(chiplets=MOST, link_width=64, slots=2, max_out=16, window=2, bitmap=64)
+SIZES = MachineConfig(CONFIG, MOST, ring=RING)
+#: The same hardware in each way of matching and splitting.
+WAYS = [replace(SIZES, matching=matching, split=split) for split in Split for matching in Matching]
 STALLS = (
     Settings(latency=1),
     Settings(latency=20),
@@ -47,16 +53,17 @@ class Case:
     problem: Problem
     placement: Placement
     settings: Settings = STALLS[1]
-    by_source: bool = False
-    in_order: bool = False
+    sizes: MachineConfig = SIZES
     part: int = PART_ROWS
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "placement", self.placement.by(self.sizes.split))
 
     @property
     def job(self) -> Job:
         """Its run."""
-        how = {"by_source": self.by_source, "in_order": self.in_order}
-        room = PE.weight_room
-        images = build_images(self.problem, self.placement, part=self.part, weight_room=room, **how)
+        matching, room = self.sizes.matching, PE.weight_room
+        images = build_images(self.problem, self.placement, matching=matching, part=self.part, weight_room=room)
         return Job(images, self.settings)
 
     def check(self, outcome: Outcome) -> None:
@@ -64,7 +71,7 @@ class Case:
         what = f"{self.problem.graph.name}, {self.placement.boundaries.tolist()}, hubs {self.placement.hubs.tolist()}"
         assert outcome.errors == [Error.NONE] * self.placement.chiplets, what
         assert mismatches(self.problem, outcome) == [], what
-        least = traffic(self.problem.graph, self.placement, by_source=self.by_source)
+        least = traffic(self.problem.graph, self.placement)
         elements = sum(layer.f_out for layer in self.problem.model.layers)
         used = outcome.links[: self.placement.chiplets]
         assert [link["feature_words"] for link in used] == (least.features * elements).tolist(), what
@@ -82,7 +89,7 @@ def run_cases(cases: Sequence[Case], directory: Path, ring: RingConfig = RING) -
 def test_karate_has_the_same_result_on_every_ring(tmp_path: Path) -> None:
     graph = load("karate")
     cases = [
-        Case(random_problem(graph, model, [7, 3], seed), Placement.ranges(graph.nodes, chiplets), in_order=seed == 1)
+        Case(random_problem(graph, model, [7, 3], seed), Placement.ranges(graph.nodes, chiplets), sizes=WAYS[seed])
         for chiplets in COUNTS
         for seed, model in enumerate(Model)
     ]
@@ -98,12 +105,12 @@ def test_hubs_sums_come_home_reduced(tmp_path: Path) -> None:
         Case(
             random_problem(graph, model, [7, 3], seed),
             Placement.ranges(graph.nodes, chiplets, highest(graph, count)),
-            settings=STALLS[seed],
-            by_source=by_source,
+            settings=STALLS[seed % len(STALLS)],
+            sizes=WAYS[way],
         )
         for chiplets in COUNTS
-        for seed, (model, count, by_source) in enumerate(
-            ((Model.GCN, 3, False), (Model.SAGE, 12, False), (Model.GIN, 5, False), (Model.GCN, 0, True))
+        for seed, (model, count, way) in enumerate(
+            ((Model.GCN, 3, 0), (Model.SAGE, 12, 1), (Model.GIN, 5, 0), (Model.GCN, 0, 2), (Model.SAGE, 5, 3))
         )
     ]
     run_cases(cases, tmp_path)
@@ -142,8 +149,27 @@ def test_random_graphs_under_stalls_and_late_chiplets(tmp_path: Path) -> None:
         late = {int(random.integers(0, chiplets)): int(random.integers(1, 6000))}
         settings = replace(STALLS[seed % len(STALLS)], seed=seed + 1, late=late)
         hubs = highest(graph, 10) if seed % 2 else []
-        cases.append(Case(problem, uneven(graph, chiplets, seed, hubs), settings, in_order=bool(seed % 3)))
+        cases.append(Case(problem, uneven(graph, chiplets, seed, hubs), settings, WAYS[seed % len(WAYS)]))
     run_cases(cases, tmp_path)
+
+
+def test_no_row_is_early_whatever_the_placement(tmp_path: Path) -> None:
+    """So both ways of matching take the same cycles: equal ranges, uneven ones with hubs, communities with theirs."""
+    cases = []
+    for seed, chiplets in enumerate(COUNTS):
+        graph = random_graph(seed, 90, 300, 5, 1.0)
+        problem = random_problem(graph, list(Model)[seed % 3], [9, 4], seed)
+        position, apart = placed_apart(graph, chiplets)
+        placed = [
+            (problem, Placement.ranges(graph.nodes, chiplets)),
+            (problem, uneven(graph, chiplets, seed, highest(graph, 8))),
+            (problem.relabelled(position), apart),
+        ]
+        for (given, placement), stalls in zip(placed, STALLS[1:], strict=True):
+            cases += [Case(given, placement, stalls, sizes) for sizes in WAYS[: len(Matching)]]
+    outcomes = run_cases(cases, tmp_path)
+    for unordered, in_order in zip(outcomes[::2], outcomes[1::2], strict=True):
+        assert unordered.cycles == in_order.cycles
 
 
 def test_a_relabelled_graph_gives_the_same_rows_in_another_order(tmp_path: Path) -> None:
@@ -249,6 +275,34 @@ def test_a_row_that_never_comes_is_missed_with_its_vid(tmp_path: Path) -> None:
     outcomes, _ = run_jobs(CONFIG, [Job([silent, images[1]], replace(STALLS[1], limit=60_000))], tmp_path, ring=RING)
     said = outcomes[0].runs[1].completion
     assert (said["error"], said["info"]) == (Error.MISSING, 1)
+
+
+@pytest.mark.parametrize("matching", Matching, ids=[matching.name for matching in Matching])
+def test_a_row_that_comes_before_its_turn_waits(matching: Matching, tmp_path: Path) -> None:
+    """Chiplet 0 sends its second part before its first; windows have two entries."""
+
+    def backward(count: int) -> list[range]:
+        return parts_of(count, PART_ROWS)[::-1]
+
+    problems, jobs = [], []
+    for needed in ([3, 20], [3, 20, 21, 22]):
+        graph = Graph.from_edges("early", 64, needed, [40 + vid for vid in range(len(needed))])
+        features = random_graph(1, 64, 0, 4, 1.0).features
+        problem = random_problem(replace(graph, features=features), Model.SAGE, [7, 3], 1)
+        placement, room = Placement.ranges(64, 2), PE.weight_room
+        ahead = chiplet_image(problem, shared_out(problem, placement, matching)[0], backward, weight_room=room)
+        behind = build_images(problem, placement, matching=matching, part=PART_ROWS, weight_room=room)[1]
+        assert [name for _, name in commands(ahead)].count("scatter") == 4
+        jobs.append(Job([ahead, behind], replace(STALLS[1], limit=60_000)))
+        problems.append(problem)
+    outcomes, _ = run_jobs(CONFIG, jobs, tmp_path, ring=RING)
+    assert mismatches(problems[0], outcomes[0]) == []
+    if matching == Matching.UNORDERED:
+        assert mismatches(problems[1], outcomes[1]) == []
+    else:
+        # The window holds 3, which has not come, and 20, which waits for it, so 21 has no entry there.
+        assert outcomes[1].errors == [Error.PEER, Error.BAD_PACKET]
+        assert outcomes[1].runs[1].completion["info"] == 21
 
 
 #: Graphs of real sizes, with the first columns of their features only: a simulated chiplet here has four lanes.

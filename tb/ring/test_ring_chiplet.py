@@ -6,7 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from contracts import LINE_BYTES, Error, Model, Opcode, RegionKind
+from contracts import LINE_BYTES, Error, Matching, Model, Opcode, RegionKind, Split
 from golden.graph import Graph
 from golden.image import PART_ROWS
 from golden.model.network import Problem, infer
@@ -51,13 +51,12 @@ def good(
     settings: Settings,
     cycles: str | None = None,
     *,
-    by_source: bool = False,
-    in_order: bool = False,
+    matching: Matching = Matching.UNORDERED,
     part: int = PART,
 ) -> Job:
     """Run whose results and traffic are those of the golden models."""
-    least = traffic(problem.graph, placement, by_source=by_source)
-    images = build_images(problem, placement, by_source=by_source, in_order=in_order, part=part)
+    least = traffic(problem.graph, placement)
+    images = build_images(problem, placement, matching=matching, part=part)
     elements = sum(layer.f_out for layer in problem.model.layers)
     chiplets = placement.chiplets
     expected = Expected(
@@ -88,17 +87,22 @@ def good_jobs() -> list[Job]:
             Placement.ranges(90, 3, highest(large, 11)),
             FAST,
             "windows",
-            in_order=True,
+            matching=Matching.IN_ORDER,
             part=PART_ROWS,
         ),
         good(random_problem(far, Model.GIN, [1], 6), Placement.at([0, 9, 640, 700]), FAST, "far"),
-        good(random_problem(small, Model.GIN, [8], 3), Placement.ranges(21, 2), STALLED, "stalled", in_order=True),
+        good(
+            random_problem(small, Model.GIN, [8], 3),
+            Placement.ranges(21, 2),
+            STALLED,
+            "stalled",
+            matching=Matching.IN_ORDER,
+        ),
         good(
             random_problem(small, Model.GCN, [5], 4),
-            Placement.at([0, 0, 13, 21]),
+            Placement.at([0, 0, 13, 21]).by(Split.SOURCE),
             replace(STALLED, seed=5, out_of_order=False, late={1: 700}),
             "by_source",
-            by_source=True,
         ),
         good(random_problem(star, Model.GCN, [8, 8], 5), Placement.at([0, 8, 8, 12], [5]), FAST, "star"),
     ]

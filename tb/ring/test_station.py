@@ -14,6 +14,7 @@ from sim.harness.expected import expect_cycles
 from sim.harness.formal import prove_all
 from sim.ring.stations import RingOfStations
 from sim.ring.traffic import Packet, Traffic
+from tb.ring.formal_filter import PROOFS as FILTER
 from tb.ring.formal_passes import PROOFS as PASSES
 from tb.ring.formal_station import PROOFS
 
@@ -314,3 +315,7 @@ def test_station_proofs() -> None:
 
 def test_proofs_that_passes_do_not_mix() -> None:
     prove_all("passes", PASSES)
+
+
+def test_proofs_that_entries_leave_in_order() -> None:
+    prove_all("filter", FILTER)

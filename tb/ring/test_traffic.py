@@ -7,7 +7,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from contracts import COMMANDS, EDGE_WEIGHTED, PACKET_HEADER, VALUE_BITS, Opcode
+from contracts import COMMANDS, EDGE_WEIGHTED, PACKET_HEADER, VALUE_BITS, Opcode, Split
 from contracts.errors import InputError
 from golden.datasets import load
 from golden.graph import Graph
@@ -89,7 +89,7 @@ def test_hubs_send_sums_home_instead_of_fetching_rows() -> None:
 def test_by_source_no_row_travels() -> None:
     graph = random_graph(3)
     placement = Placement.ranges(graph.nodes, 4)
-    got = plan(graph, placement, by_source=True)
+    got = plan(graph, placement.by(Split.SOURCE))
     assert not got.consumers.any()
     owner = placement.owners(np.arange(graph.nodes))
     assert (owner[got.gathered.source] == owner[got.gathered.destination]).all()
@@ -99,7 +99,7 @@ def test_by_source_no_row_travels() -> None:
 def test_r11_worked_example_of_results_that_go_home() -> None:
     """Chip 0 executes 0-1, 0-4, 0-7 and sends 4 and 7; chip 1 executes 6-1, 6-2, 6-3 and sends 1, 2 and 3."""
     graph = Graph.from_edges("example", 8, [0, 0, 0, 6, 6, 6], [1, 4, 7, 1, 2, 3])
-    got = plan(graph, Placement.ranges(8, 2), by_source=True)
+    got = plan(graph, Placement.ranges(8, 2).by(Split.SOURCE))
     assert [np.flatnonzero(got.contributors[:, chip]).tolist() for chip in range(2)] == [[4, 7], [1, 2, 3]]
     assert got.gathered.destination.tolist() == [1]
 

@@ -70,7 +70,7 @@ def run_exactly(machine: str, cases: Iterable[Case], folder: Path, subtests: pyt
     """
     sizes, work, jobs = MACHINES[machine], list(cases), []
     for case in work:
-        placed = place(case.problem, sizes.chiplets, case.placement, sizes.community, ring=sizes.ring)
+        placed = place(sizes, case.problem, case.placement)
         jobs.append((placed, Job(images_of(sizes, placed), case.settings)))
     # One simulator for a chiplet alone and for a ring of it.
     name = f"networks_{machine.split()[0]}"

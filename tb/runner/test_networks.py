@@ -48,5 +48,5 @@ def test_layers_that_sum_the_same_share_a_topology() -> None:
     assert dense is dense_too
     assert dense.alone
     assert len({sums, dense, mean, with_itself, normalised}) == 5
-    (image,) = images_of(MACHINES["gather"], place(problem, 1))
+    (image,) = images_of(MACHINES["gather"], place(MACHINES["gather"], problem))
     assert sum(region.kind.name == "EDGES" for region in image.regions) == 5

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from contracts import EDGE_WEIGHTED, Error, Model, Opcode, RegionKind
+from contracts import EDGE_WEIGHTED, Error, Model, Opcode, RegionKind, Split
 from contracts.errors import InputError
 from golden.graph import Graph
 from golden.image import Image, build_image
@@ -95,8 +95,8 @@ def test_a_ring_with_hubs_gathers_weighted_edges_at_their_destinations(tmp_path:
     problem = gcn(weighted(corner_graph("star", 5, 1.0, 2), 2), 2, 6, 4)
     placement = Placement.ranges(problem.graph.nodes, 3, [0])
     sizes = MACHINES["gather ring"]
-    for how in ({}, {"by_source": True}):
-        images = build_images(problem, placement, **how)  # type: ignore[arg-type]
+    for split in Split:
+        images = build_images(problem, placement.by(split))
         assert not any(command.opcode == Opcode.REDUCE for image in images for command in image.commands)
     (outcome,), _ = run_jobs(sizes.chiplet, [Job(images)], tmp_path, name="networks_gather", ring=sizes.ring)
     assert not any(outcome.errors)
@@ -159,4 +159,4 @@ def test_community_chiplets_refuse_weights() -> None:
     for machine in ("community", "community ring"):
         sizes = MACHINES[machine]
         with pytest.raises(InputError, match="have weights, which community PEs do not take"):
-            images_of(sizes, place(problem, sizes.chiplets, "tiles", sizes.community))
+            images_of(sizes, place(sizes, problem))
