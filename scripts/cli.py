@@ -449,8 +449,8 @@ def bench(
     """Run a benchmark.
 
     One of ring, islands, community, machine, portfolio, networks, growth, scaling, stream, latency, attributes,
-    cache-2050, cache-rates, dnp-rates, dnp-scaling, dnp-learning, dnp-gates. A table goes to the screen, JSON and a
-    plot to disk.
+    divided, cache-2050, cache-rates, dnp-rates, dnp-scaling, dnp-learning, dnp-gates. A table goes to the screen, JSON
+    and a plot to disk.
     """
     from scripts.bench import catalogue
     from scripts.flows.outputs import checked_folder
