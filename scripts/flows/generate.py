@@ -248,7 +248,8 @@ def generate_component(
         (files / made.ports.name).write_text(json.dumps(ports, indent=1) + "\n")
         hosted = is_hosted(ports)
         described = machine_files(module, ports) if hosted else {}
-        if is_array(ports):
+        # A machine of a ring has links with the names of an array's streams.
+        if is_array(ports) and not hosted:
             described = array_files(module, component.sizes())
         bench = f"{module}_bench.cpp" if hosted else None
         (files / made.core.name).write_text(core_file(module, documented, bench, list(parts)))
