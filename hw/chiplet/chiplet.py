@@ -61,6 +61,10 @@ class Chiplet(wiring.Component):
         for name, unit in self.units.items():
             if unit.port != engine.port:
                 raise ValueError(f"{name} must have a memory port of {engine.port} bits, the engine's, not {unit.port}")
+        #: Domains, in the order of ports of a generated module: a unit can have others beside its own.
+        self.domains = tuple(
+            dict.fromkeys(["sync", *(name for unit in self.units.values() for name in getattr(unit, "domains", ()))])
+        )
         #: Bits of the IDs where a unit's port meets those of the engine and the units before it.
         self._id_widths: list[int] = []
         id_width = engine.id_width

@@ -49,6 +49,8 @@ class Hosted(wiring.Component):
             if name not in members:
                 raise ValueError(f"machine must have a port {name}, which {type(machine).__name__} has not")
         self.machine = machine
+        #: Domains, in the order of ports of a generated module.
+        self.domains = getattr(machine, "domains", ("sync",))
         self._narrower: AXINarrower | None = None
         if bus_width is not None and bus_width != len(machine.m_axi_rdata):
             widths = {"address_width": len(machine.m_axi_araddr), "id_width": len(machine.m_axi_arid)}

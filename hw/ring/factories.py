@@ -9,9 +9,11 @@ from amaranth.lib import wiring
 from hw.chiplet.chiplet import Chiplet
 from hw.chiplet.config import GatherChipletConfig
 from hw.machine import machine_of
+from hw.ring.arrival_queue import ArrivalQueue
 from hw.ring.boundary_table import BoundaryTable
 from hw.ring.control import Control
-from hw.ring.formats import RingConfig
+from hw.ring.credit_crossing import CreditCrossing
+from hw.ring.formats import Flit, RingConfig
 from hw.ring.halo_writer import HaloWriter
 from hw.ring.halt import Halt
 from hw.ring.line_bursts import LineBursts
@@ -30,6 +32,7 @@ from hw.ring.route_decision import RouteDecision
 from hw.ring.sender import Sender
 from hw.ring.shared_lines import SharedLines
 from hw.ring.shared_reader import SharedReader
+from hw.ring.state_crossing import StateCrossing
 from hw.ring.sum_writer import SumWriter
 from hw.ring.tokens import Tokens
 
@@ -44,8 +47,11 @@ def ring_unit(max_out: int, data_width: int) -> RingUnit:
 def made(name: str) -> wiring.Component:
     """Make a part of the ring unit as a chiplet of ``configs/default.toml`` has it."""
     parts: dict[str, Callable[[], wiring.Component]] = {
+        # Behind a link of 64 bits, 4 slots of 9 flits.
+        "arrival_queue": lambda: ArrivalQueue(Flit(64), 36),
         "boundary_table": BoundaryTable,
         "control": lambda: Control(RingConfig()),
+        "credit_crossing": lambda: CreditCrossing(4),
         "packet_router": PacketRouter,
         "halt": Halt,
         "halo_writer": HaloWriter,
@@ -63,6 +69,7 @@ def made(name: str) -> wiring.Component:
         "sender": Sender,
         "local_adder": LocalAdder,
         "shared_reader": lambda: SharedReader(3),
+        "state_crossing": StateCrossing,
         "sum_writer": SumWriter,
         "tokens": Tokens,
     }

@@ -1,6 +1,7 @@
 """Sizes, flits and links of the ring."""
 
 from dataclasses import dataclass
+from enum import Enum
 
 from amaranth.lib import data, enum, wiring
 from amaranth.lib.wiring import In, Out
@@ -8,7 +9,7 @@ from amaranth.lib.wiring import In, Out
 from contracts import PARTIAL_BITS, VALUE_BITS
 from contracts.parameters import Parameters, size
 
-__all__ = ["Flit", "LinkSignature", "LinkState", "Phase", "RingConfig", "Verdict"]
+__all__ = ["Clocks", "Flit", "LinkSignature", "LinkState", "Phase", "RingConfig", "Verdict", "crossing_words"]
 
 #: Bits of a chiplet's position on the ring.
 POSITION_BITS = 5
@@ -24,6 +25,18 @@ class Phase(enum.Enum, shape=3):  # type: ignore[call-arg]
     REDUCE = 4
 
 
+def crossing_words(flits: int) -> int:
+    """Return the words of a crossing for a sender that may send so many flits before a credit; from 8 on it is fast."""
+    return 1 << (max(flits, 8) - 1).bit_length()
+
+
+class Clocks(Enum):
+    """Clocks of the chiplets of a ring."""
+
+    ONE = "one"
+    OWN = "own"
+
+
 @dataclass(frozen=True)
 class RingConfig(Parameters):
     """Sizes of a chiplet's ring interface, fixed at generation.
@@ -34,6 +47,8 @@ class RingConfig(Parameters):
         Most chiplets of a ring; their number is set at run time.
     link_width
         Bits of a flit, at most a memory beat.
+    clocks
+        Whether all chiplets run on one clock, or each on a clock of its own, which its link carries to the next one.
     slots
         Whole packets that fit into the buffer behind a link; bubble flow control needs two.
     max_out
@@ -55,12 +70,23 @@ class RingConfig(Parameters):
 
     chiplets: int = size(4, 2, 16)
     link_width: int = size(64, values=(64, 128, 256))
+    clocks: Clocks = Clocks.ONE
     slots: int = size(4, 2, 64)
     max_out: int = size(64, 1, 1024)
     window: int = size(4, 1, 64)
     bitmap: int = size(65536, 64, power=True)
     requests: int = size(32, 2, 64, power=True)
     reply_beats: int = size(8, 1, 16, power=True)
+
+    @property
+    def link(self) -> "LinkSignature":
+        """A link of this ring."""
+        return LinkSignature(self.link_width, self.slots if self.clocks is Clocks.OWN else None)
+
+    @property
+    def crossing(self) -> int:
+        """Words between two clocks behind each link, if packets are no longer than rows; 0: there is one clock."""
+        return crossing_words(self.slots * self.max_flits) if self.clocks is Clocks.OWN else 0
 
     @property
     def max_flits(self) -> int:
@@ -117,15 +143,21 @@ class LinkSignature(wiring.Signature):
     ----------
     link_width
         Bits of a flit.
+    slots
+        Packets that fit into the receiver's buffer, if both ends have clocks of their own. Then ``tvalid``, ``tdata``
+        and ``tlast`` belong to the sender's clock, which goes along, and ``tcredit`` is the count of credits in Gray
+        code; it and the states may be seen in any clock. None: one clock.
     """
 
-    def __init__(self, link_width: int) -> None:
+    def __init__(self, link_width: int, slots: int | None = None) -> None:
+        # After a reset of the sender, credits for a full buffer may still be on their way beside those for another one.
+        credit_bits = 1 if slots is None else (2 * slots).bit_length()
         super().__init__(
             {
                 "tvalid": Out(1),
                 "tdata": Out(link_width),
                 "tlast": Out(1),
-                "tcredit": In(1),
+                "tcredit": In(credit_bits),
                 "tstate": Out(LinkState),
                 "tback": In(LinkState),
             }

@@ -17,7 +17,7 @@ from hw.memory.word_writer import WordWriter
 from hw.ring.boundary_table import BoundaryTable
 from hw.ring.control import RING_OPCODES, Control
 from hw.ring.filter_array import FilterArray
-from hw.ring.formats import POSITION_BITS, LinkSignature, Phase, RingConfig
+from hw.ring.formats import POSITION_BITS, Clocks, Phase, RingConfig
 from hw.ring.halo_writer import HaloWriter
 from hw.ring.halt import Halt
 from hw.ring.local_adder import LocalAdder
@@ -124,6 +124,8 @@ class RingUnit(wiring.Component):
         self.config, self.address_width, self.data_width, self.depth = config, address_width, data_width, depth
         self.port, self.clients, self.outstanding = (address_width, data_width), _READ_CLIENTS, depth
         self.divided = divided
+        #: Domains, in the order of ports of a generated module.
+        self.domains = ("sync", "link") if config.clocks is Clocks.OWN else ("sync",)
         if divided:
             self.OPCODES = (*RING_OPCODES, Opcode.SHARE)
         super().__init__(
@@ -133,8 +135,8 @@ class RingUnit(wiring.Component):
                 "chiplets": In(POSITION_BITS),
                 "stop": In(stream.Signature(ErrorReport, always_ready=True)),
                 "exchanging": Out(1),
-                "s_axis": In(LinkSignature(config.link_width)),
-                "m_axis": Out(LinkSignature(config.link_width)),
+                "s_axis": In(config.link),
+                "m_axis": Out(config.link),
                 **(
                     {
                         "shared_lines": Out(lines_members(*self.port)),
@@ -203,7 +205,7 @@ class RingUnit(wiring.Component):
         max_flits = max(config.max_flits, config.reply_flits(self.data_width) if divided else 0)
         units = _Units(
             control=Control(config, *port, self.max_beats, _REPORTS + divided, divided=divided),
-            station=Station(link, config.slots, max_flits, fills=divided),
+            station=Station(link, config.slots, max_flits, fills=divided, clocks=config.clocks),
             decision=RouteDecision(divided=divided),
             filter=FilterArray(self.address_width, most, config.window),
             router=PacketRouter(link, divided=divided),

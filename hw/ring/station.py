@@ -1,12 +1,17 @@
 """Station: where packets enter, pass and leave the ring."""
 
-from amaranth.hdl import Assert, Cover, Elaboratable, Module, Mux, Signal
+from typing import Any
+
+from amaranth.hdl import Assert, Cover, Elaboratable, Module, Mux, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from hw.ring.formats import Flit, LinkSignature, LinkState, Verdict
+from hw.ring.arrival_queue import ArrivalQueue
+from hw.ring.credit_crossing import CreditCount, CreditCrossing
+from hw.ring.formats import Clocks, Flit, LinkSignature, LinkState, Verdict
 from hw.ring.head_queue import HeadQueue
 from hw.ring.link_watch import LinkWatch
+from hw.ring.state_crossing import StateCrossing
 from hw.stream.queue import Queue
 
 __all__ = ["PATIENCE", "Station"]
@@ -37,6 +42,9 @@ class Station(wiring.Component):
     fills
         A packet whose rest is lost does not only end: it gets `max_flits` flits, which no whole packet has that is
         judged by its length.
+    clocks
+        With `Clocks.OWN` the flits of `s_axis` belong to the domain ``link``, and credits and states of both neighbours
+        to any clock. A hop then takes three or four cycles more.
 
     Attributes
     ----------
@@ -80,6 +88,7 @@ class Station(wiring.Component):
         patience: int = PATIENCE,
         *,
         fills: bool = False,
+        clocks: Clocks = Clocks.ONE,
     ) -> None:
         if slots < 2:
             raise ValueError(f"slots must be at least 2, not {slots!r}")
@@ -88,18 +97,22 @@ class Station(wiring.Component):
         if patience < 1:
             raise ValueError(f"patience must be at least 1, not {patience!r}")
         self.link_width, self.slots, self.max_flits, self.patience = link_width, slots, max_flits, patience
-        self.fills = fills
+        self.fills, self.own_clock = fills, clocks is Clocks.OWN
+        #: Domains, in the order of ports of a generated module.
+        self.domains = ("sync", "link") if self.own_clock else ("sync",)
         # Internal, named for proofs. Free slots of the next buffer; the own buffer; whether the packet at its head has
         # begun to move; whether a passing or an entering packet owns the link.
         self.free = Signal(range(slots + 1), init=slots)
         # A word is offered a cycle after its write: the two cycles of a hop are this buffer and the link's register.
-        self.buffer = HeadQueue(Flit(link_width), slots * max_flits)
+        buffer = ArrivalQueue if self.own_clock else HeadQueue
+        self.buffer: Any = buffer(Flit(link_width), slots * max_flits)
         self.inside, self.passing, self.entering = Signal(), Signal(), Signal()
         self.filling = Signal()
+        link = LinkSignature(link_width, slots if self.own_clock else None)
         super().__init__(
             {
-                "s_axis": In(LinkSignature(link_width)),
-                "m_axis": Out(LinkSignature(link_width)),
+                "s_axis": In(link),
+                "m_axis": Out(link),
                 "header": Out(link_width),
                 "following": Out(link_width),
                 "advances": Out(1),
@@ -134,8 +147,8 @@ class Station(wiring.Component):
             self.advances.eq(buffer.advances),
             watch.works.eq(self.works),
             watch.stop.eq(self.stop),
-            watch.before.eq(self.s_axis.tstate),
-            watch.after.eq(self.m_axis.tback),
+            watch.before.eq(self._seen(m, "before", self.s_axis.tstate)),
+            watch.after.eq(self._seen(m, "after", self.m_axis.tback)),
             self.m_axis.tstate.eq(watch.state),
             self.s_axis.tback.eq(watch.state),
             self.lost.eq(watch.lost),
@@ -145,7 +158,9 @@ class Station(wiring.Component):
         self._move(m, taken.i, moves, passes, enters)
         # A packet whose rest is lost is ended, because it holds the link.
         finish = Signal()
-        m.d.comb += finish.eq(watch.lost[0] & self.passing & ~front.valid)
+        cut = watch.lost[0] & self.passing & ~front.valid
+        # The state overtakes flits that are still in the crossing.
+        m.d.comb += finish.eq(cut & ~buffer.coming if self.own_clock else cut)
         ends = self._fill(m, passes, finish) if self.fills else finish
         last = Mux(finish, ends, Mux(passes, front.payload.last, here.payload.last))
         with m.If(ends):
@@ -153,19 +168,45 @@ class Station(wiring.Component):
 
         # The link's register, and the credits both ways. Credits from before a reset may still arrive after it.
         closed = watch.lost[1]
-        credit = self.m_axis.tcredit & (free != self.slots)
+        credit = self._credit(m) & (free != self.slots)
         m.d.sync += [
             self.m_axis.tvalid.eq((passes | enters | finish) & ~closed),
             self.m_axis.tdata.eq(Mux(passes, front.payload.data, here.payload.data)),
             self.m_axis.tlast.eq(last),
-            self.s_axis.tcredit.eq(moves & front.payload.last),
-            free.eq(Mux(closed, self.slots, free - (self.passed | self.sent) + credit)),
-            # A neighbour that has not noticed a reset yet may send one more flit.
-            Assert(~self.s_axis.tvalid | buffer.i.ready | (watch.state != LinkState.AT_WORK)),
+        ]
+        self._give(m, moves & front.payload.last)
+        m.d.sync += free.eq(Mux(closed, self.slots, free - (self.passed | self.sent) + credit))
+        # A neighbour that has not noticed a reset yet may send one more flit.
+        m.d[self.domains[-1]] += Assert(~self.s_axis.tvalid | buffer.i.ready | (watch.state != LinkState.AT_WORK))
+        m.d.sync += [
             Cover((free == 1) & here.valid & ~self.entering),
             Cover((free == 0) & front.valid),
         ]
         return m
+
+    def _seen(self, m: Module, name: str, state: Value) -> Value:
+        """Return the state of a neighbour in the own clock."""
+        if not self.own_clock:
+            return state
+        m.submodules[f"state_{name}"] = crossing = StateCrossing()
+        m.d.comb += crossing.i.eq(state)
+        return crossing.o
+
+    def _credit(self, m: Module) -> Value:
+        """Return whether a credit has come from the chiplet after."""
+        if not self.own_clock:
+            return self.m_axis.tcredit
+        m.submodules.credits_taken = crossing = CreditCrossing(len(self.m_axis.tcredit))
+        m.d.comb += crossing.i.eq(self.m_axis.tcredit)
+        return crossing.o
+
+    def _give(self, m: Module, given: Value) -> None:
+        """Give a credit to the chiplet before, from a register."""
+        if not self.own_clock:
+            m.d.sync += self.s_axis.tcredit.eq(given)
+            return
+        m.submodules.credits_given = count = CreditCount(len(self.s_axis.tcredit))
+        m.d.comb += [count.i.eq(given), self.s_axis.tcredit.eq(count.o)]
 
     def _fill(self, m: Module, passes: Signal, finish: Signal) -> Signal:
         """Go on with a packet until it has all flits for which there is room; return whether it has."""

@@ -54,6 +54,15 @@ BLOCKS: tuple[Block, ...] = (
     Block(name="ring.filter_generator", factory="hw.ring.filter_generator:FilterGenerator"),
     Block(name="ring.link_watch", factory="hw.ring.link_watch:LinkWatch"),
     *(Block(name=f"ring.{part}", factory="hw.ring.factories:made", parameters={"name": part}) for part in _RING_PARTS),
+    # Ends of links between two clocks; whole rings of them are run by tb/ring/test_ring_clocks.py.
+    Block(name="ring.arrival_queue", factory="hw.ring.factories:made", parameters={"name": "arrival_queue"}),
+    Block(
+        name="ring.credit_crossing",
+        factory="hw.ring.factories:made",
+        parameters={"name": "credit_crossing"},
+        formal="tb.ring.formal_link",
+    ),
+    Block(name="ring.state_crossing", factory="hw.ring.factories:made", parameters={"name": "state_crossing"}),
     Block(
         # Measures the parts of the way to lines of other chiplets.
         name="ring.shared_lines",

@@ -29,14 +29,14 @@ class SimulatedBus:
     dut
         The top.
     memory
-        What the machine's memory port sees.
+        What the machine's memory port sees; its clock is the machine's.
     prefix
         Of the machine's ports.
     """
 
     def __init__(self, dut: Any, memory: Memory, prefix: str = "") -> None:
         self.memory = memory
-        self._dut, self._prefix, self._edge = dut, prefix, RisingEdge(dut.clk)
+        self._dut, self._prefix, self._edge = dut, prefix, RisingEdge(memory.clock)
         for name in (
             "awvalid",
             "awaddr",

@@ -72,11 +72,20 @@ class Memory:
         The model's name.
     common
         Prefix of the controls that it shares with other memories, if there are any.
+    clock
+        Its clock; default: that of the top.
     """
 
     def __init__(
-        self, dut: Any, beat_bytes: int, directory: Path | None = None, name: str = "mem", common: str = ""
+        self,
+        dut: Any,
+        beat_bytes: int,
+        directory: Path | None = None,
+        name: str = "mem",
+        common: str = "",
+        clock: Any = None,
     ) -> None:
+        self.clock = dut.clk if clock is None else clock
         self._dut, self._name, self._common, self.beat_bytes = dut, name, common, beat_bytes
         self._directory = directory
         for control in CONTROLS:
@@ -162,16 +171,17 @@ class Memory:
 
 
 async def load_all(memories: Sequence[Memory], images: Sequence[bytes]) -> None:
-    """Write an image into each memory as `Memory.load` does, into all in the same cycle."""
+    """Write an image into each memory as `Memory.load` does, into all of one clock in the same cycle."""
     for memory, image in zip(memories, images, strict=True):
         memory._file("image").write_bytes(image + bytes(-len(image) % memory.beat_bytes))
     await _pulse(memories, "load")
 
 
 async def _pulse(memories: Sequence[Memory], control: str) -> None:
-    """Raise a control of all memories for a cycle."""
-    edge = RisingEdge(memories[0]._dut.clk)
+    """Raise a control of all memories for a cycle, or until each of several clocks has had one."""
+    edges = [RisingEdge(clock) for clock in {id(memory.clock): memory.clock for memory in memories}.values()]
     for level in (1, 0):
         for memory in memories:
             memory._control(control).value = level
-        await edge
+        for edge in edges:
+            await edge

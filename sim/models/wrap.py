@@ -133,12 +133,17 @@ def wrapper(
     ports = {pin.name: pin for pin in ports_of(component)}
     inner = {f"{prefix}_{signal}" for prefix in memories for signal in _REQUESTS + _ANSWERS + _IGNORED}
     common = {"clk": "clk", "rst": "rst"}
+    further = [f"{domain}_{signal}" for domain in getattr(component, "domains", ())[1:] for signal in ("clk", "rst")]
     numbering = {"number": f"8'({number or 0})"}
     if WATCHED in ports:
         inner.add(WATCHED)
-    outer = [Pin("rst", True), *(pin for name, pin in ports.items() if name not in inner)]
+    outer = [
+        Pin("rst", True),
+        *(Pin(name, True) for name in further),
+        *(pin for name, pin in ports.items() if name not in inner),
+    ]
     body = [f"  wire {vector(pin.width)}{name};" for name, pin in ports.items() if name in inner]
-    body.append(instance(design, "dut", {**common, **{name: name for name in ports}}))
+    body.append(instance(design, "dut", {**common, **{name: name for name in (*further, *ports)}}))
     for prefix, model in memories.items():
         widths = {
             signal: ports[f"{prefix}_{signal}"].width

@@ -9,13 +9,12 @@ from typing import Any
 
 import cocotb
 from cocotb.triggers import First, RisingEdge, Timer, ValueChange
-from cocotb.utils import get_sim_time
 
 from contracts import COMPLETION, LINE_BYTES, Opcode
 from sim.driver import Driver
-from sim.harness import CLOCK_NS
 from sim.host.bus import SimulatedBus
 from sim.models.memory import Memory
+from sim.runner.clocks import PERIOD, NodeClock
 from sim.runner.phases import Phase
 
 __all__ = ["Host", "Run"]
@@ -40,6 +39,8 @@ class Run:
         Counts of its memory over the run, by the names of `sim.models.wrap.COUNTERS`.
     counters
         Counts of the chiplet itself by name, of community PEs only.
+    period
+        Of the chiplet's clock, in ps. All cycles of a run are the chiplet's own.
     """
 
     completion: dict[str, int]
@@ -48,15 +49,12 @@ class Run:
     phases: list[Phase]
     memory: dict[str, int]
     counters: dict[str, int]
+    period: int = PERIOD
 
     @property
     def cycles(self) -> int:
         """Cycles from the start to the completion."""
         return self.ended - self.began
-
-
-def _now() -> int:
-    return int(get_sim_time("ns")) // CLOCK_NS
 
 
 class Host:
@@ -72,14 +70,18 @@ class Host:
         Bytes of a memory beat.
     directory
         Folder of the memory's files.
+    clock
+        Of the chiplet.
     counters
         Names of the ports on which the chiplet counts.
     """
 
-    def __init__(self, dut: Any, position: int, beat_bytes: int, directory: Path, counters: Sequence[str] = ()) -> None:
-        self.dut, self.position, self._counters = dut, position, counters
-        self._prefix, self._edge = f"c{position}_", RisingEdge(dut.clk)
-        self.memory = Memory(dut, beat_bytes, directory, f"mem{position}", common="mem")
+    def __init__(
+        self, dut: Any, position: int, beat_bytes: int, directory: Path, clock: NodeClock, counters: Sequence[str] = ()
+    ) -> None:
+        self.dut, self.position, self.clock, self._counters = dut, position, clock, counters
+        self._prefix, self._edge = f"c{position}_", clock.edge
+        self.memory = Memory(dut, beat_bytes, directory, f"mem{position}", common="mem", clock=clock.signal)
         self.driver: Driver | None = None
         if hasattr(dut, f"{self._prefix}s_axil_awvalid"):
             self.driver = Driver(SimulatedBus(dut, self.memory, self._prefix))
@@ -110,11 +112,11 @@ class Host:
         Raises
         ------
         AssertionError
-            If there is no completion after `limit` cycles.
+            If there is no completion after `limit` cycles of the chiplet.
         """
         self.watch()
         await self.begin(base)
-        if not await self.end(Timer(limit * CLOCK_NS, "ns")):
+        if not await self.end(self.clock.timer(limit)):
             raise AssertionError(f"no completion after {limit} cycles; commands so far {self._phases[-3:]}")
         return await self.finish()
 
@@ -131,23 +133,22 @@ class Host:
         while True:
             while int(opcode.value) == Opcode.NOP:
                 await ValueChange(opcode)
-            began, code, number = _now(), int(opcode.value), int(layer.value)
+            began, code, number = self.clock.now(), int(opcode.value), int(layer.value)
             await ValueChange(opcode)
             name = Opcode(code).name.lower() if code in set(Opcode) else f"opcode {code}"
-            self._phases.append(Phase(number, name, _now() - began, began))
+            self._phases.append(Phase(number, name, self.clock.now() - began, began))
 
     async def _note_end(self) -> None:
         """Note the cycle of the last completion."""
         while True:
             await RisingEdge(self.ended)
             # The control port takes the completion and interrupts a cycle later.
-            self._ended = _now() - (self.driver is not None)
+            self._ended = self.clock.now() - (self.driver is not None)
 
     async def begin(self, base: int = 0, *, after: int = 0) -> None:
-        """Start the image at byte address `base` when `after` cycles have passed."""
+        """Start the image at byte address `base` when `after` cycles of the chiplet have passed."""
         if after:
-            await Timer(after * CLOCK_NS, "ns")
-            await self._edge
+            await self.clock.wait(after)
         if self.driver is not None:
             await self.driver.start(base)
             return
@@ -156,7 +157,7 @@ class Host:
         while not self.port("start__ready").value:
             await self._edge
         self._streams(start__valid=0)
-        self._began = _now()
+        self._began = self.clock.now()
 
     async def end(self, limit: Timer) -> bool:
         """Wait until the run completes; return whether it did so before `limit` fired."""
@@ -183,4 +184,5 @@ class Host:
             phases=self._phases,
             memory={name: after[name] - self._before[name] for name in after if name != "idle"},
             counters={name: int(self.port(name).value) for name in self._counters},
+            period=self.clock.period,
         )

@@ -27,6 +27,8 @@ __all__ = ["Expected", "Job", "Outcome", "Settings", "mismatches"]
 class Settings(MemorySettings):
     """How all memories behave during a run, and what goes wrong.
 
+    Where chiplets have clocks of their own, cycles are those of the slowest one unless a line below says otherwise.
+
     Attributes
     ----------
     read_errors, write_errors
@@ -40,7 +42,7 @@ class Settings(MemorySettings):
     settle
         Cycles between reset and start, after the memories are filled.
     late
-        Cycles after the others until a chiplet is started, by position.
+        Cycles of its own after the others until a chiplet is started, by position.
     reset_after
         Cycles after which all are reset and the run is begun again, or 0.
     reset_one
@@ -48,6 +50,9 @@ class Settings(MemorySettings):
         idle then, else the cycles until it begins again.
     limit
         Cycles after which a missing completion is an error.
+    periods
+        Periods of the chiplets' own clocks by position, even numbers of ps; those that are not given are
+        `sim.runner.clocks.PERIOD`.
     """
 
     read_errors: tuple[int, int] | None = None
@@ -60,6 +65,7 @@ class Settings(MemorySettings):
     reset_after: int = 0
     reset_one: tuple[int, int, int] | None = None
     limit: int = 20_000_000
+    periods: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,8 +95,12 @@ class Outcome:
 
     @property
     def cycles(self) -> int:
-        """Cycles from the first start to the last completion."""
-        return max(run.ended for run in self.runs) - min(run.began for run in self.runs)
+        """Cycles from the first start to the last completion, of the slowest chiplet where these differ."""
+        ended, began = (
+            max(run.ended * run.period for run in self.runs),
+            min(run.began * run.period for run in self.runs),
+        )
+        return -((began - ended) // max(run.period for run in self.runs))
 
     @property
     def errors(self) -> list[int]:

@@ -116,6 +116,7 @@ def _simulate(
         "ring": ring is not None,
         "beat_bytes": config.port[1] // 8,
         "counters": config.counters,
+        **({"crossing": ring.crossing} if ring and ring.crossing else {}),
     }
     return passing(
         run(

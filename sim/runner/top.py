@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from hw.ring.formats import RingConfig
 from sim.models.verilog import Pin, held, instance, module, vector
 from sim.models.wrap import CONTROLS, COUNTERS, WATCHED, MemoryModel, ports_of, wrapper
 
-__all__ = ["LINK_COUNTERS", "machine_top", "node_of"]
+__all__ = ["LINK_COUNTERS", "clock_of", "machine_top", "node_of"]
 
 #: Outputs of the top for every link: words of 16 bits by kind of packet, headers, flits.
 LINK_COUNTERS = ("feature_words", "partial_words", "control_packets", "flits")
@@ -52,6 +52,11 @@ def node_of(toplevel: str) -> str:
     return f"{toplevel}_node"
 
 
+def clock_of(n: int) -> str:
+    """Return the name of the top's input for the clock of chiplet `n`, where each has a clock of its own."""
+    return f"clk_{n}" if n else "clk"
+
+
 def machine_top(component: Any, ring: RingConfig | None, design: str, toplevel: str, depth: int) -> str:
     """Return a Verilog top with chiplets and a memory for each.
 
@@ -74,7 +79,8 @@ def machine_top(component: Any, ring: RingConfig | None, design: str, toplevel: 
         Verilog. Ports of chiplet c are called ``c{c}_start__valid`` and so on, those of its memory ``mem{c}_load``;
         memory controls that all memories share are called ``mem_latency``. Memories begin at the byte address
         ``mem_origin``. A ring has two more inputs: ``chiplets`` selects how many chiplets are in use, from 1, and
-        ``reset`` has a bit for every chiplet beside the common ``rst``.
+        ``reset`` has a bit for every chiplet beside the common ``rst``. With clocks of their own, chiplet 0, its memory
+        and its link run on ``clk``, the others on ``clk_1`` and so on; ``rst`` resets the links, too.
     """
     ports = {pin.name: pin for pin in ports_of(component)}
     chiplets, address_width = ring.chiplets if ring else 1, ports["m_axi_araddr"].width
@@ -83,16 +89,21 @@ def machine_top(component: Any, ring: RingConfig | None, design: str, toplevel: 
     pins += [
         Pin(f"mem_{control}", True, bits or address_width) for control, bits in CONTROLS.items() if control not in _OWN
     ]
+    clocks = [clock_of(n if ring and ring.crossing else 0) for n in range(chiplets)]
+    pins += [Pin(clock, True) for clock in dict.fromkeys(clocks) if clock != "clk"]
     wires: list[str] = []
     body: list[str] = []
     for n in reversed(range(chiplets)):
-        node = {"clk": "clk", "rst": "rst"}
+        node = {"clk": clocks[n], "rst": "rst"}
         if ring:
             node |= {"rst": f"rst | reset[{n}]", "position": f"5'd{n}", "chiplets": "chiplets"}
+            if ring.crossing:
+                # A reset of a chiplet alone leaves its links alone.
+                node |= {"link_clk": _before(n, clocks), "link_rst": "rst"}
             node |= _links(n, chiplets, ports, wires)
             pins += [Pin(f"link{n}_{counter}", False, 64) for counter in LINK_COUNTERS]
             monitor = {name: f"link{n}_{name}" for name in ("tvalid", "tdata", "tlast", *LINK_COUNTERS)}
-            monitor |= {"clk": "clk", "rst": "rst"}
+            monitor |= {"clk": clocks[n], "rst": "rst"}
             body.append(instance("link_monitor", f"monitor_{n}", monitor, {"WIDTH": ring.link_width}))
         for name, pin in ports.items():
             if name not in node and name != WATCHED and not name.startswith("m_axi_"):
@@ -107,11 +118,13 @@ def machine_top(component: Any, ring: RingConfig | None, design: str, toplevel: 
         body.append(instance(node_of(toplevel), f"chiplet_{n}", node))
     number = "position" if ring else "0"
     links = [name for name in ports if "_axis_" in name]
+    links += ["link_clk"] if ring and ring.crossing else []
     memories = {"m_axi": MemoryModel(depth)}
     chiplet = wrapper(component, design, node_of(toplevel), memories, number=number, lively=links)
     # A node holds its inputs; with the logic of links around nodes, the top holds its own, too.
-    top = held if ring else module
-    return "\n".join([_LINK_MONITOR if ring else "", chiplet, top(toplevel, pins, [*wires, *body]), ""])
+    lines = [*wires, *body]
+    top = held(toplevel, pins, lines, lively=clocks) if ring else module(toplevel, pins, lines)
+    return "\n".join([_LINK_MONITOR if ring else "", chiplet, top, ""])
 
 
 def _memory_pins(n: int, address_width: int) -> Iterator[Pin]:
@@ -121,6 +134,15 @@ def _memory_pins(n: int, address_width: int) -> Iterator[Pin]:
             yield Pin(f"mem{n}_{control}", True, bits or address_width)
     for counter, bits in COUNTERS.items():
         yield Pin(f"mem{n}_{counter}", False, bits)
+
+
+def _before(n: int, signals: Sequence[str]) -> str:
+    """Return that of `signals` of all chiplets which belongs to the one before `n`; before 0 is the last one in use."""
+    if n:
+        return signals[n - 1]
+    # A chain, since an index into an array of links wider than 64 bits is an internal error of Verilator.
+    others = "".join(f"chiplets == {k + 1} ? {signals[k]} : " for k in range(len(signals) - 1))
+    return f"{others}{signals[-1]}"
 
 
 def _links(n: int, chiplets: int, ports: dict[str, Pin], wires: list[str]) -> dict[str, str]:
@@ -133,11 +155,7 @@ def _links(n: int, chiplets: int, ports: dict[str, Pin], wires: list[str]) -> di
         bits = ports[f"m_axis_{signal}"].width
         wires.append(f"  wire {vector(bits)}link{n}_{signal};")
         node[f"m_axis_{signal}"] = f"link{n}_{signal}"
-        before = f"link{n - 1}_{signal}"
-        if n == 0:
-            # A chain, since an index into an array of links wider than 64 bits is an internal error of Verilator.
-            others = "".join(f"chiplets == {k + 1} ? link{k}_{signal} : " for k in range(chiplets - 1))
-            before = f"{others}link{chiplets - 1}_{signal}"
+        before = _before(n, [f"link{k}_{signal}" for k in range(chiplets)])
         # Nothing goes past the last chiplet in use.
         gate = f" && chiplets > {n}" if signal == "tvalid" and n else ""
         node[f"s_axis_{signal}"] = f"{before}{gate}"

@@ -1,5 +1,6 @@
 """What is written about taking one block works as it is written."""
 
+import json
 import re
 import subprocess
 from pathlib import Path
@@ -57,6 +58,20 @@ def test_names_need_no_escape_at_ports_and_modules(machine: Generated) -> None:
     assert len(declared) > 100
     assert not [line for line in declared if "\\" in line]
     assert f"module {TOP}__machine__engine(" in text
+
+
+def test_a_machine_of_a_ring_has_the_clock_of_its_link(tmp_path: Path) -> None:
+    """And the descriptions of a machine: its links have the names of an array's streams, but it is none."""
+    (tmp_path / "own.toml").write_text(
+        "[chiplet]\ngroups = 1\npes = 1\n[pe]\nlanes = 4\ndata_width = 64\nmax_out = 16\nweight_rows = 64\n"
+        '[ring]\nchiplets = 2\nclocks = "own"\n'
+    )
+    made = generate(machine_block(str(tmp_path / "own.toml")), tmp_path / "out", linted=True)
+    ports = {port["name"]: port for port in json.loads(made.ports.read_text())}
+    assert [ports[name]["direction"] for name in ("clk", "rst", "link_clk", "link_rst")] == ["input"] * 4
+    # Four slots: a count of up to eight credits.
+    assert ports["m_axis_tcredit"]["width"] == 4
+    assert (tmp_path / "out" / "machine_own_ring_bench.cpp").exists()
 
 
 def test_names_that_would_meet_get_a_number() -> None:

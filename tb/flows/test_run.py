@@ -54,6 +54,30 @@ def test_run_writes_every_key(tmp_path: Path) -> None:
     assert macs["utilisation"] == pytest.approx(macs["useful"] / (macs["lanes"] * result["cycles"]))
 
 
+#: Two chiplets, each on a clock of its own.
+OWN_CLOCKS = """
+[chiplet]
+groups = 1
+pes = 1
+[pe]
+lanes = 4
+data_width = 64
+weight_rows = 4096
+max_out = 16
+[ring]
+chiplets = 2
+clocks = "own"
+"""
+
+
+def test_chiplets_of_a_ring_can_have_clocks_of_their_own(tmp_path: Path) -> None:
+    (tmp_path / "own.toml").write_text(OWN_CLOCKS)
+    result = run(Request("karate", config=str(tmp_path / "own.toml"), out=tmp_path / "out"))
+    assert result["bit_exact"] is True
+    assert result["ring"]["words_by_link"] == result["ring"]["minimum"]
+    check_phases(result)
+
+
 def check_phases(result: dict[str, Any]) -> None:
     """Check that every cycle has a name: all are those of commands and of gaps, which together are the run."""
     phases = result["cycles_by_phase"]
@@ -397,7 +421,7 @@ def test_a_ring_shares_the_lanes_out(tmp_path: Path) -> None:
         ("[ring]\nchiplets = 17", "chiplets must be in 1..16, not 17"),
         (
             "[ring]\nlanes = 4",
-            "ring.lanes: is unknown; expected bitmap, chiplets, link_width, matching, reply_beats",
+            "ring.lanes: is unknown; expected bitmap, chiplets, clocks, link_width, matching, reply_beats",
         ),
         ("[ring]\nhubs = 4", "ring.hubs: is unknown; expected bitmap, chiplets"),
         ('[ring]\nmatching = "ordered"', "ring.matching: is 'ordered'; expected one of unordered, in_order"),

@@ -1,8 +1,10 @@
 """Outcomes of jobs and how they are judged, without a simulation; the tops that a machine is simulated in."""
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,8 +13,9 @@ from contracts import Error
 from hw.chiplet.config import GatherChipletConfig
 from hw.machine import machine_of
 from hw.pe.formats import PEConfig
-from hw.ring.formats import RingConfig
+from hw.ring.formats import Clocks, RingConfig
 from sim.models.recorders import recorder_plusargs, recording
+from sim.runner.clocks import start_clocks
 from sim.runner.host import Run
 from sim.runner.jobs import Expected, Outcome
 from sim.runner.phases import Phase
@@ -46,6 +49,27 @@ def test_time_runs_from_the_first_start_to_the_last_completion() -> None:
         _ = OUTCOME.run
 
 
+def test_time_of_different_clocks_is_in_cycles_of_the_slowest() -> None:
+    fast, slow = one(10, 30), replace(one(6, 20), period=20_000)
+    # From 100 ns to 400 ns, and a part of a cycle more.
+    assert Outcome([fast, slow], [], {}, None, False).cycles == 15
+    assert Outcome([replace(fast, ended=41), slow], [], {}, None, False).cycles == 16
+
+
+@pytest.mark.parametrize(
+    ("periods", "wrong"),
+    [
+        ((7, 10), "periods must be at most 1, one for each clock, not 2"),
+        ((7,), "periods must be even numbers of ps from 2 on, not 7"),
+        ((0,), "periods must be even numbers of ps from 2 on, not 0"),
+    ],
+)
+def test_periods_out_of_range_are_refused(periods: tuple[int, ...], wrong: str) -> None:
+    clocks: Any = [None]
+    with pytest.raises(ValueError, match=wrong):
+        start_clocks(clocks, periods).send(None)
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -75,6 +99,14 @@ def test_a_chiplet_alone_has_the_names_of_the_first_of_a_ring() -> None:
     for name in ("link0_flits", "position", "link_monitor", "c1_start__valid"):
         assert name in several
         assert name not in alone
+
+
+def test_chiplets_have_one_clock_or_each_its_own() -> None:
+    one = RingConfig(chiplets=2, link_width=64, slots=2, max_out=8, window=2, bitmap=64)
+    for ring, clocks in ((one, 1), (replace(one, clocks=Clocks.OWN), 2)):
+        text = machine_top(machine_of(CONFIG, ring=ring), ring, "chiplet", "top", 64)
+        assert text.count("  input clk_1") == 2 * (clocks - 1)
+        assert len(set(re.findall(r"\.link_clk\((.*?)\)", text)) - {"link_clk"}) == 2 * (clocks - 1)
 
 
 def test_recorders_of_each_chiplet_have_files_of_their_own() -> None:
