@@ -133,7 +133,7 @@ def test_hints_say_that_weighted_edges_have_no_partial_sums(tmp_path: Path) -> N
     for placement, said in (("communities", 1), ("tiles", 0)):
         request = Request(f"npz:{tmp_path}/weighted.npz", chiplets=4, placement=placement)
         hints = examine(request, load_machine("default", 4)).hints
-        assert sum("rows of neighbours travel and no sums of hubs" in hint for hint in hints) == said
+        assert sum("rows of neighbours travel, and no partial sums of hubs" in hint for hint in hints) == said
 
 
 def test_nothing_is_recommended_that_would_not_do() -> None:
