@@ -52,6 +52,8 @@ def drawing(graph: Graph, predicted: IntArray) -> Figure:
             axes.text(x, y, str(node), ha="center", va="center", color="white", fontsize=8, zorder=3)
     axes.set_axis_off()
     axes.margins(0.03)
+    # The layout measures the numbers of nodes where they are: with stale limits, one far off leaves no room for axes.
+    axes.autoscale_view()
     look: dict[str, Any] = {"linestyle": "none", "marker": "o", "markersize": 9}
     key = [
         Line2D([], [], color=_COLOURS[number % len(_COLOURS)], label=f"class {number}", **look)

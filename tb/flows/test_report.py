@@ -12,11 +12,13 @@ import numpy as np
 import pytest
 
 from golden.datasets import load
+from golden.graph import Graph
 from golden.locator.locator import Limits, locate
 from golden.locator.schedule import Schedule
 from scripts.flows.doctor import BROWSERS
 from scripts.flows.run import Request, run
 from scripts.report import Run, Timeline, predictions, write_report
+from scripts.report.drawing import drawing
 from scripts.report.figures import confusion, svg
 from tb.flows.results import made
 
@@ -126,6 +128,13 @@ def test_the_caption_says_who_has_found_the_communities(tmp_path: Path) -> None:
     ):
         said = page(tmp_path, given, **changed).captions
         assert [line for line in said if line.startswith(golden + why)]
+
+
+def test_a_node_far_off_leaves_room_for_the_drawing() -> None:
+    """Warnings are errors; here the layout puts a node without edges far from all others."""
+    edges = np.array([(0, node) for node in range(1, 13)] + [(node, node + 1) for node in range(1, 12)]).T
+    graph = Graph.from_edges("wheel", 14, *edges, symmetrise=True)
+    assert svg(drawing(graph, np.arange(14) % 2)).count("<text") >= 14
 
 
 def test_a_large_graph_lists_its_first_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
