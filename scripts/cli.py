@@ -132,6 +132,13 @@ def run(
             show_default=False,
         ),
     ] = None,
+    negatives: Annotated[
+        int,
+        typer.Option(
+            help="Nodes to draw for each root of a mini-batch that are not joined to it, for link prediction; 0: none.",
+            min=0,
+        ),
+    ] = 0,
     threshold: Threshold = None,
     step: Step = None,
     halving: Halving = False,
@@ -182,7 +189,7 @@ def run(
     sampling = None
     if batch:
         slotted = sampled.parse_slots(slots)
-        sampling = sampled.Sampling(batch, sampled.parse_fan_out(fanout), order, batches, slotted)
+        sampling = sampled.Sampling(batch, sampled.parse_fan_out(fanout), order, batches, slotted, negatives)
     request = flow.Request(
         dataset, model, config, chiplets, placement, layers, hidden, seed, activation, model_file, rtl, out, head,
         sampling, Choice(threshold, step, halving, c_max, scheme, k), Calibration(percentile, bits), session, clock,

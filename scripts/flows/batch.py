@@ -1,9 +1,9 @@
-"""Mini-batches of a run: who samples which roots, what comes out exactly, and what the machine makes of them."""
+"""Mini-batches of a run: who samples which roots, the exact results, and the simulation that is compared with them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -13,25 +13,19 @@ from contracts import LINE_BYTES, Error
 from contracts.errors import InputError, unknown
 from golden.attributes.batch import BatchImage, batch_results, batches_of, dense
 from golden.attributes.divided import shares_of
+from golden.attributes.links import Pairs
 from golden.attributes.orders import ORDERS
 from golden.attributes.sampler import Batch, Plan
-from golden.graph import Graph, IntArray
+from golden.graph import IntArray
 from golden.image import row_bytes
-from golden.model.float_model import accuracy
 from golden.model.layer import Int16Array
-from golden.model.network import predictions
 from hw.attributes.core import AttributeCoreConfig
 from hw.config import MachineConfig
-from scripts.flows import schema
 from scripts.flows.progress import Steps
 from scripts.flows.simulations import Placed, limits_of, simulate_batches
-from scripts.flows.table import accuracies
-from sim.runner.batches import Ran
+from sim.runner.batches import BatchJob, Ran
 
-__all__ = ["Sampling", "batch_rows", "parse_fan_out", "plan_batches"]
-
-#: How an attribute was found.
-_FLOWS = ("in_place", "cached", "moved", "missed")
+__all__ = ["Batches", "Sampling", "parse_fan_out", "parse_slots", "plan_batches"]
 
 
 @dataclass(frozen=True)
@@ -51,6 +45,8 @@ class Sampling:
     slotted
         Target addresses by position, not by hash; None: by hash where PEs take rows from a window. These come in order
         from any slot, and a row that is in its slot already costs a cycle.
+    negatives
+        Nodes that are drawn for each root and are not joined to it, for link prediction; 0: none.
     """
 
     size: int
@@ -58,6 +54,7 @@ class Sampling:
     order: str = "ID"
     most: int = 0
     slotted: bool | None = None
+    negatives: int = 0
 
 
 def parse_slots(text: str | None) -> bool | None:
@@ -117,81 +114,53 @@ class Batches:
             for number, roots in enumerate(batches)
         ]
 
-    def simulate(self, folder: Path, steps: Steps) -> list[Ran]:
-        """Let the machine work through them; see :func:`scripts.flows.simulations.simulate_batches`."""
-        return simulate_batches(self.sizes, self.images, self.shares, folder, steps)
+    @cached_property
+    def pairs(self) -> Pairs:
+        """Pairs of the roots with nodes that are sampled for them, by the golden sampler."""
+        return Pairs.of([batch for batch, _ in self.exact])
 
-    def differences(self, ran: Sequence[Ran]) -> list[str]:
-        """Return a line for each batch that is not bit-exact, or that ended with an error."""
+    @cached_property
+    def ends(self) -> Batches | None:
+        """Batches whose roots are the nodes of `pairs` that are no roots here; None: all are.
+
+        They are a pass of their own, because a host can name these nodes only after it has read the samples.
+        """
+        mine = [roots for share in self.shares for roots in share]
+        others = np.setdiff1d(self.pairs.nodes, np.concatenate(mine)) if mine else np.zeros(0, np.int64)
+        if not others.size:
+            return None
+        sampling, plan = replace(self.sampling, negatives=0, most=0), replace(self.images[0].plan, negatives=0)
+        return _shared_out(sampling, self.placed, self.sizes, plan, others)
+
+    @cached_property
+    def passes(self) -> list[Batches]:
+        """These batches, then those of `ends`, if negatives are drawn."""
+        ends = self.ends if self.sampling.negatives else None
+        return [self, *([ends] if ends else [])]
+
+    def simulate(self, folder: Path, steps: Steps) -> list[list[Ran]]:
+        """Let the machine work through all passes; see :func:`scripts.flows.simulations.simulate_batches`."""
+        jobs = [BatchJob(each.images, each.shares) for each in self.passes]
+        return simulate_batches(self.sizes, jobs, folder, steps)
+
+    def differences(self, ran: Sequence[Sequence[Ran]]) -> list[str]:
+        """Return a line for each batch of `passes` that is not bit-exact, or that ended with an error."""
+        names = ("batch", "batch of ends of pairs")[: len(self.passes)]
+        found = zip(names, self.passes, ran, strict=True)
+        return [line for name, each, outs in found for line in each._own_differences(name, outs)]
+
+    def _own_differences(self, name: str, ran: Sequence[Ran]) -> list[str]:
         lines = []
         for number, (out, (batch, rows)) in enumerate(zip(ran, self.exact, strict=True)):
             failed = [run.completion for run in out.runs if run.completion["error"]]
             if failed:
-                lines.append(f"batch {number} ended with {Error(failed[0]['error']).name}, info {failed[0]['info']:#x}")
+                error, info = Error(failed[0]["error"]).name, failed[0]["info"]
+                lines.append(f"{name} {number} ended with {error}, info {info:#x}")
             elif not np.array_equal(out.nodes, batch.nodes):
-                lines.append(f"batch {number}: other nodes were sampled")
+                lines.append(f"{name} {number}: other nodes were sampled")
             elif not np.array_equal(out.results, rows):
-                lines.append(f"batch {number}: {int((out.results != rows).sum())} of {rows.size} values differ")
+                lines.append(f"{name} {number}: {int((out.results != rows).sum())} of {rows.size} values differ")
         return lines
-
-    def figures(self, floating: IntArray, ran: Sequence[Ran]) -> schema.Batch:
-        """Return their figures in `result.json`.
-
-        Parameters
-        ----------
-        floating
-            int64 [nodes], classes of the float network without sampling, by VID in the graph as given.
-        ran
-            Results of a simulation; none: nothing was simulated.
-        """
-        graph = self.placed.problem.graph
-        roots = [roots for share in self.shares for roots in share]
-        results = [out.results for out in ran] if ran else [rows for _, rows in self.exact]
-        mine, labelled, wanted = np.zeros(graph.nodes, np.bool_), np.full(graph.nodes, -1), np.empty(graph.nodes, int)
-        wanted[self.placed.position] = floating
-        for nodes, rows in zip(roots, results, strict=True):
-            labelled[nodes] = predictions(rows)
-            mine[nodes] = True
-        cycles = None
-        if ran:
-            parts = np.zeros((len(self.shares), 2), dtype=np.int64)
-            for out in ran:
-                parts[out.chiplet] += [run.cycles if run else 0 for run in (out.alone, out.layers)]
-            last = parts[parts.sum(axis=1).argmax()]
-            cycles = schema.BatchCycles(total=int(last.sum()), sample=int(last[0]), layers=int(last[1]))
-        return schema.Batch(
-            size=self.sampling.size,
-            fan_out=list(self.sampling.fan_out),
-            order=self.sampling.order,
-            batches=[len(share) for share in self.shares],
-            positions=sum(batch.nodes.size for batch, _ in self.exact),
-            bit_exact=not self.differences(ran) if ran else None,
-            # The chiplet that ends last.
-            cycles=cycles,
-            external_bytes=schema.Moved(
-                read=sum(out.memory["bytes_read"] for out in ran) if ran else None,
-                written=sum(out.memory["bytes_written"] for out in ran) if ran else None,
-            ),
-            accuracy=schema.SampledAccuracy(
-                float=accuracy(wanted, graph, mine), machine=accuracy(labelled, graph, mine)
-            ),
-        )
-
-    def cache(self, ran: Sequence[Ran]) -> schema.AttributeCache | None:
-        """Return the figures of the attribute RAMs of all chiplets; None without a simulation."""
-        if not ran:
-            return None
-        attribute = _core(self.sizes).attribute
-        flows = {name: sum(out.batch[name] for out in ran) for name in _FLOWS}
-        return schema.AttributeCache(
-            requests=sum(flows.values()),
-            misses=flows["missed"],
-            **flows,
-            slots=attribute.slots,
-            ways=attribute.ways,
-            policy=attribute.policy.name.lower(),
-            sub_batches=sum(-(-out.batch["positions"] // attribute.slots) for out in ran),
-        )
 
 
 def plan_batches(sampling: Sampling, placed: Placed, sizes: MachineConfig, config: str, seed: int) -> Batches:
@@ -218,9 +187,16 @@ def plan_batches(sampling: Sampling, placed: Placed, sizes: MachineConfig, confi
     if sizes.attributes is None:
         what = "has no attribute core for mini-batches"
         raise InputError(f"configuration {config}", what, "one with a section attributes")
-    plan = Plan(sampling.fan_out, seed=seed)
+    graph = placed.problem.graph
+    roots = np.flatnonzero(graph.test) if graph.test.any() else np.arange(graph.nodes)
+    return _shared_out(sampling, placed, sizes, Plan(sampling.fan_out, sampling.negatives, seed), roots)
+
+
+def _shared_out(sampling: Sampling, placed: Placed, sizes: MachineConfig, plan: Plan, roots: IntArray) -> Batches:
+    """Return batches of these roots, each with the chiplet that owns it, in the order that was asked for."""
+    core, graph = _core(sizes), placed.problem.graph
     limits = limits_of(sizes.community) if sizes.community else None
-    streamed = sizes.attributes.window > 0
+    streamed = core.window > 0
     slotted = not streamed if sampling.slotted is None else sampling.slotted
     images = [
         BatchImage(
@@ -231,7 +207,8 @@ def plan_batches(sampling: Sampling, placed: Placed, sizes: MachineConfig, confi
     ]  # fmt: skip
     for image in images:
         _check_fits(image, sizes)
-    roots = _roots(placed.problem.graph, sampling.order)
+    order = ORDERS[sampling.order](graph)
+    roots = order[np.isin(order, roots)]
     owners = placed.placement.owners(roots)
     shares = [list(batches_of(roots[owners == chiplet], sampling.size)) for chiplet in range(sizes.chiplets)]
     return Batches(sampling, placed, sizes, images, [share[: sampling.most or None] for share in shares])
@@ -240,13 +217,6 @@ def plan_batches(sampling: Sampling, placed: Placed, sizes: MachineConfig, confi
 def _core(sizes: MachineConfig) -> AttributeCoreConfig:
     assert sizes.attributes is not None
     return sizes.attributes
-
-
-def _roots(graph: Graph, order: str) -> IntArray:
-    """Nodes of the test set, or all if there is none, in an order."""
-    chosen = graph.test if graph.test.any() else np.ones(graph.nodes, dtype=np.bool_)
-    nodes: IntArray = ORDERS[order](graph)
-    return nodes[chosen[nodes]]
 
 
 def _check_fits(image: BatchImage, sizes: MachineConfig) -> None:
@@ -264,45 +234,20 @@ def _check_fits(image: BatchImage, sizes: MachineConfig) -> None:
     for fan_out in plan.fan_out:
         if fan_out > core.most:
             raise InputError("fan-out", f"is {fan_out}", f"at most {core.most} ([attributes] most)")
-    inner, positions = plan.inner(size), plan.most(size)
+    if plan.negatives > core.fan_out_max:
+        why = "[attributes] most" if core.most <= attribute.slots else "[attributes] slots"
+        raise InputError("negatives", f"are {plan.negatives}", f"at most {core.fan_out_max} ({why})")
+    inner = plan.inner(size)
     if inner > core.frontier:
         what = f"of {size} roots expands {inner} positions"
         raise InputError("batch", what, f"at most {core.frontier} ([attributes] frontier)")
-    most, why = 1 << attribute.tag_bits, "[attributes] tag_bits"
+    rooms = [(plan.most(size), 1 << attribute.tag_bits, "[attributes] tag_bits")]
     if community := sizes.community:
-        # Rows that are summed up are kept like those of hubs; VIDs of what is computed come behind them.
+        # Rows that are summed up are kept like those of hubs; VIDs of what is computed come behind them. Negatives are
+        # not summed up.
+        summed = plan.reach(size, len(plan.fan_out))
         hubs, nodes = community.units * community.hubs, community.locator.nodes - inner
-        most, why = min((most, why), (hubs, "[chiplet] units times hubs"), (nodes, "[locator] nodes"))
-    if positions > most:
-        raise InputError("batch", f"of {size} roots has {positions} positions", f"at most {most} ({why})")
-
-
-def batch_rows(batch: schema.Batch | None, cache: schema.AttributeCache | None) -> list[tuple[str, str]]:
-    """Return the rows of the printed summary about mini-batches, if there are any."""
-    if batch is None:
-        return []
-    found = batch.accuracy
-    measured = accuracies({"accuracy": found.machine, "float without sampling": found.float}, "root")
-    rows = [
-        (
-            "mini-batches",
-            f"{', '.join(map(str, batch.batches))} of {batch.size} roots, fan-out "
-            f"{', '.join(map(str, batch.fan_out))}: {batch.positions:,} positions; {measured}",
-        )
-    ]
-    if spent := batch.cycles:
-        moved = batch.external_bytes
-        rows += [
-            ("  their cycles", f"{spent.total:,}: first sample {spent.sample:,}, then layers {spent.layers:,}"),
-            ("  their external bytes", f"{moved.read:,} read, {moved.written:,} written"),
-        ]
-    if cache:
-        rows.append(
-            (
-                "attribute cache",
-                f"{cache.requests:,} requests in {cache.sub_batches} sub-batches of {cache.slots}: "
-                f"{cache.missed:,} missed, {cache.in_place:,} in place, {cache.cached:,} in the cache, "
-                f"{cache.moved:,} moved",
-            )
-        )
-    return rows
+        rooms += sorted([(summed, hubs, "[chiplet] units times hubs"), (summed, nodes, "[locator] nodes")])
+    for positions, most, why in rooms:
+        if positions > most:
+            raise InputError("batch", f"of {size} roots has {positions} positions", f"at most {most} ({why})")

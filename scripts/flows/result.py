@@ -18,6 +18,7 @@ from hw.config import MachineConfig
 from scripts.flows import schema
 from scripts.flows.balance import balance
 from scripts.flows.batch import Batches
+from scripts.flows.batch_figures import batch_figures, cache_figures
 from scripts.flows.request import Request
 from scripts.flows.session import Graphs
 from scripts.flows.simulations import HeadRun, Simulated, classes_of
@@ -100,7 +101,7 @@ def make_result(
     done: Simulated | None,
     learnt: Learnt | None,
     batches: Batches | None,
-    ran: list[Ran],
+    ran: Sequence[Sequence[Ran]],
     session: Graphs | None = None,
     streamed: Sequence[Outcome] = (),
 ) -> schema.Result:
@@ -175,8 +176,8 @@ def make_result(
         ring=done.ring if done else None,
         communities=done.communities if done else None,
         aggregation=done.aggregation if done else None,
-        attribute_cache=batches.cache(ran) if batches else None,
-        batch=batches.figures(floating, ran) if batches else None,
+        attribute_cache=cache_figures(batches, ran) if batches else None,
+        batch=batch_figures(batches, network.forward(graph)[-1][1], ran) if batches else None,
         session=session.figures(streamed, request.clock) if session else None,
         head=learnt.figures(own) if learnt else None,
         accuracy=schema.Accuracy(

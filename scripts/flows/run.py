@@ -104,7 +104,7 @@ def _carry_out(request: Request, sizes: MachineConfig, examined: Examined, folde
         if simulated:
             on_chip = simulate_head(sizes, to_learn.image(), _part(folder, "head"), steps)
         learnt = Learnt(to_learn, on_chip)
-    ran: list[Ran] = []
+    ran: list[list[Ran]] = []
     if batches is not None and not (simulated and simulated.differences):
         if simulated:
             ran = batches.simulate(_part(folder, "batches"), steps)

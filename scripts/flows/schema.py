@@ -16,9 +16,9 @@ from hw.dnp.neural_unit import NeuralConfig
 from scripts.flows.typed_json import INLINE
 
 __all__ = [
-    "Accuracy", "Aggregation", "AttributeCache", "Batch", "BatchCycles", "Communities", "Config", "Dataset",
-    "ExternalBytes", "Head", "HeadAccuracy", "HeadCycles", "Macs", "Model", "Moved", "Result", "RingTraffic",
-    "SampledAccuracy", "Session", "Simulation", "Thresholds", "Vertices",
+    "Accuracy", "Aggregation", "AttributeCache", "Batch", "BatchCycles", "Communities", "Config", "Dataset", "Ends",
+    "ExternalBytes", "Head", "HeadAccuracy", "HeadCycles", "Links", "Macs", "Model", "Moved", "Ranking", "Result",
+    "RingTraffic", "SampledAccuracy", "Session", "Simulation", "Thresholds", "Vertices",
 ]  # fmt: skip
 
 #: A share of nodes, or of the small graphs of a batch, 0 to 1; None: none has a known class.
@@ -186,18 +186,53 @@ class SampledAccuracy:
 
 
 @dataclass(frozen=True)
+class Ranking:
+    """How well scores tell pairs of joined nodes from pairs of others; 0 to 1, None without pairs."""
+
+    auc: Annotated[float | None, "Probability that a positive pair scores more than a negative one; equal ones half."]
+    mrr: Annotated[float | None, "Mean of 1 / rank of a positive pair among its root's negatives; equal scores share."]
+    hits1: Annotated[float | None, "Share of positive pairs of rank 1."]
+    hits3: Annotated[float | None, "Share of positive pairs of rank 3 or better."]
+
+
+@dataclass(frozen=True)
+class Ends:
+    """Mini-batches whose roots are the nodes of pairs that were no roots before."""
+
+    nodes: Annotated[int, "These nodes."]
+    batches: Annotated[list[int], "Batches of each chiplet."]
+    positions: Annotated[int, "Roots and samples of all batches."]
+    cycles: Annotated[BatchCycles | None, "Cycles of the chiplet that ends last."]
+    external_bytes: Annotated[Moved, "Bytes of all chiplets."]
+
+
+@dataclass(frozen=True)
+class Links:
+    """Link prediction: each root with a sampled neighbour, and with its negatives."""
+
+    positive: Annotated[int, "Pairs of a root and the first neighbour that was sampled for it."]
+    negative: Annotated[int, "Pairs of these roots and their negatives."]
+    ends: Annotated[Ends | None, "Batches that compute the other nodes of pairs; None: all are roots."]
+    machine: Annotated[Ranking, "By inner products of the hardware's results, in integers."]
+    float: Annotated[Ranking, "By those of the float model without sampling."]
+    features: Annotated[Ranking, "By those of the input features in integers, without any network."]
+
+
+@dataclass(frozen=True)
 class Batch:
     """Mini-batches."""
 
     size: Annotated[int, "Roots of a batch."]
     fan_out: Annotated[list[int], "Neighbours in each hop."]
+    negatives: Annotated[int, "Nodes drawn for each root that are not joined to it; 0: none."]
     order: Annotated[str, "Order of each chiplet's roots."]
     batches: Annotated[list[int], "Batches of each chiplet."]
-    positions: Annotated[int, "Roots and samples of all batches."]
-    bit_exact: Annotated[bool | None, "Whether samples and results are those of the golden model."]
+    positions: Annotated[int, "Roots and samples of all batches, negatives among them."]
+    bit_exact: Annotated[bool | None, "Whether samples and results are those of the golden model, of `links` too."]
     cycles: Annotated[BatchCycles | None, "Cycles of the chiplet that ends last."]
     external_bytes: Annotated[Moved, "Bytes of all chiplets."]
     accuracy: Annotated[SampledAccuracy, "Accuracy on the roots."]
+    links: Annotated[Links | None, "Link prediction, with negatives."]
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from contracts import Error, Opcode, Split
-from golden.attributes.batch import BatchImage
 from golden.community.image import build_community_image, build_community_images, tiles_of
 from golden.community.plan import PAIRS, scheme_of
 from golden.community.tiles import Room, Subgraph, cut
@@ -252,7 +251,7 @@ def simulate(
     placed = placed or place(sizes, problem)
     images = images_of(sizes, placed, hidden=hidden)
     least = least_cycles(sizes, problem, exact)
-    outcome, simulation = _built(sizes, _job(sizes, images), folder, steps, least=least)
+    (outcome,), simulation = _built(sizes, [_job(sizes, images)], folder, steps, least=least)
     steps.step("comparison")
     # In the order in which the graph was given.
     results = {layer: rows[placed.position] for layer, rows in outcome.results.items()}
@@ -288,25 +287,22 @@ def least_cycles(sizes: MachineConfig, problem: Problem, exact: Sequence[LayerRe
 
 def simulate_batches(
     sizes: MachineConfig,
-    images: Sequence[BatchImage],
-    shares: Sequence[Sequence[IntArray]],
+    jobs: Sequence[BatchJob],
     folder: Path,
     steps: Steps,
-) -> list[Ran]:
-    """Simulate mini-batches on the machine of `simulate`.
+) -> list[list[Ran]]:
+    """Simulate mini-batches on the machine of `simulate`, which is reset before each job; return the outcome of each.
 
     Parameters
     ----------
     sizes
         The machine, with attribute cores.
-    images
-        Memory of each chiplet.
-    shares
-        Roots of the batches of every chiplet.
+    jobs
+        Memories and batches of all chiplets.
     folder, steps
         As for `simulate`; another folder.
     """
-    return _built(sizes, BatchJob(images, shares), folder, steps, "mini-batches")[0]
+    return _built(sizes, jobs, folder, steps, "mini-batches")[0]
 
 
 def simulate_session(sizes: MachineConfig, sessions: Sequence[Session], folder: Path, steps: Steps) -> list[Outcome]:
@@ -322,7 +318,7 @@ def simulate_session(sizes: MachineConfig, sessions: Sequence[Session], folder: 
         As for `simulate`; another folder.
     """
     job = SessionJob(sessions, Settings(limit=_LIMIT, settle=sizes.chiplet.settling))
-    return _built(sizes, job, folder, steps, "the session")[0]
+    return _built(sizes, [job], folder, steps, "the session")[0][0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -356,7 +352,7 @@ def simulate_head(sizes: MachineConfig, image: Image, folder: Path, steps: Steps
     folder, steps
         As for `simulate`; another folder.
     """
-    outcome, _ = _built(sizes, _job(sizes, [image]), folder, steps, "the head")
+    (outcome,), _ = _built(sizes, [_job(sizes, [image])], folder, steps, "the head")
     spent, run = {**{task.value: 0 for task in TASKS}, "commands": 0}, outcome.run
     for phase in every_cycle(run.phases, run.began, run.ended):
         spent["commands" if phase.layer is None else TASKS[phase.layer].value] += phase.cycles
@@ -365,14 +361,15 @@ def simulate_head(sizes: MachineConfig, image: Image, folder: Path, steps: Steps
 
 
 def _built(
-    sizes: MachineConfig, job: AnyJob[T], folder: Path, steps: Steps, what: str = "", least: int = 0
-) -> tuple[T, Result]:
-    """Build the simulator of a machine and run a job on it, which takes `least` cycles or more."""
+    sizes: MachineConfig, jobs: Sequence[AnyJob[T]], folder: Path, steps: Steps, what: str = "", least: int = 0
+) -> tuple[list[T], Result]:
+    """Build the simulator of a machine and run jobs on it, which take `least` cycles or more."""
     steps.step(building(what))
-    build_machine(sizes.chiplet, sizes.units, sizes.ring, name=sizes.name, size=job.size, hosted=True)
+    size = max(job.size for job in jobs)
+    build_machine(sizes.chiplet, sizes.units, sizes.ring, name=sizes.name, size=size, hosted=True)
     with steps.simulating(simulating(what), lambda: cycles_so_far(folder), least) as ended:
-        (left,), simulation = run_jobs(
-            sizes.chiplet, [job], folder, name=sizes.name, units=sizes.units, ring=sizes.ring, hosted=True
+        left, simulation = run_jobs(
+            sizes.chiplet, jobs, folder, name=sizes.name, units=sizes.units, ring=sizes.ring, hosted=True
         )
         ended(simulation.cycles)
     return left, simulation

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from scripts.flows.balance import balance_rows
-from scripts.flows.batch import batch_rows
+from scripts.flows.batch_figures import batch_rows
 from scripts.flows.schema import Aggregation, Communities, Head, Result
 from scripts.flows.session import session_rows
 from scripts.flows.table import accuracies, console, show

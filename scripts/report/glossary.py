@@ -48,6 +48,9 @@ TERMS = {
     "placement": "Which chiplet owns which vertices.",
     "unicast, broadcast": "Other ways to bring features to their consumers: a copy for each, or a round for every row.",
     "mini-batch": "Roots that are sampled and computed together, with neighbours drawn at random in each hop.",
+    "pair": "A root with a neighbour (a positive pair), or with a node that no edge joins to it (a negative pair).",
+    "AUC": "Probability that a positive pair has a larger inner product of results than a negative pair.",
+    "reciprocal rank": "1 over the place of a positive pair among the negative pairs of its root, largest score first.",
     "slot": "Place of an attribute in the attribute core's RAM, for as long as a batch needs it.",
     "victim cache": "Keeps attributes that had to leave their slot.",
     "head": "A dense classifier that learns on the neural chip from the results before the network's last layer.",
@@ -95,6 +98,7 @@ def terms_of(result: Result, phases: Iterable[str], *, located: bool) -> list[tu
     found += ["hub", "community", "round"] if located or result.communities else []
     found += ["placement", "unicast, broadcast"] if result.ring else []
     found += ["mini-batch"] if result.batch else []
+    found += ["pair", "AUC", "reciprocal rank"] if result.batch and result.batch.links else []
     found += ["slot", "victim cache"] if result.attribute_cache else []
     found += ["head"] if result.head else []
     occurring = set(phases)

@@ -147,6 +147,9 @@ def _summary(result: Result) -> list[tuple[str, str, str, str]]:
             batch.accuracy.float,
             "{:.2%}",
         )
+        if links := batch.links:
+            row("AUC of pairs of nodes, beside float", links.machine.auc, links.float.auc, "{:.3f}")
+            row("mean reciprocal rank of joined pairs, beside float", links.machine.mrr, links.float.mrr, "{:.3f}")
     if result.attribute_cache:
         row(
             "attributes fetched, beside requests",

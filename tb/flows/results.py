@@ -62,6 +62,7 @@ _RESULT = schema.Result(
     batch=schema.Batch(
         size=4,
         fan_out=[3, 2],
+        negatives=2,
         order="ID",
         batches=[1, 1],
         positions=40,
@@ -69,6 +70,20 @@ _RESULT = schema.Result(
         cycles=schema.BatchCycles(total=700, sample=300, layers=400),
         external_bytes=schema.Moved(read=10, written=20),
         accuracy=schema.SampledAccuracy(float=0.9, machine=0.9),
+        links=schema.Links(
+            positive=8,
+            negative=16,
+            ends=schema.Ends(
+                nodes=9,
+                batches=[2, 1],
+                positions=50,
+                cycles=schema.BatchCycles(total=900, sample=300, layers=600),
+                external_bytes=schema.Moved(read=10, written=20),
+            ),
+            machine=schema.Ranking(auc=0.8, mrr=0.7, hits1=0.5, hits3=1.0),
+            float=schema.Ranking(auc=0.9, mrr=0.7, hits1=0.5, hits3=1.0),
+            features=schema.Ranking(auc=0.6, mrr=0.5, hits1=0.25, hits3=0.75),
+        ),
     ),
     session=None,
     head=schema.Head(

@@ -60,6 +60,7 @@ def files(folder: Path) -> None:
     (folder / "tight.toml").write_text('pe = "community"\n[chiplet]\nunits = 1\nhubs = 256\n[locator]\nnodes = 512\n')
     (folder / "few.toml").write_text("[pe]\nweight_rows = 16\n")
     (folder / "little.toml").write_text('pe = "community"\n[community]\nweight_rows = 32\n')
+    (folder / "slots.toml").write_text("[attributes]\nslots = 3\nrow_beats = 16\n")
     (folder / "short.toml").write_text("[neural]\nwm_depth = 256\ntable_bits = 8\n[attributes]\nrow_beats = 1\n")
 
 
@@ -95,6 +96,11 @@ def files(folder: Path) -> None:
         ("karate --batch 4 --config small", "has no attribute core for mini-batches; expected one with a section attr"),
         ("karate --batch 4 --config {0}/short.toml", "at most 32 ([attributes] row_beats), or --config default"),
         ("karate --batch 200", "expands 2200 positions; expected at most 1024 ([attributes] frontier)"),
+        ("karate --batch 4 --negatives 17", "negatives: are 17; expected at most 16 ([attributes] most)"),
+        (
+            "karate --batch 4 --fanout 3,3 --negatives 4 --config {0}/slots.toml",
+            "at most 3 ([attributes] slots), or --",
+        ),
         ("karate --batch 4 --model gcn", "model: is gcn; expected sage for mini-batches"),
         (
             "npz:{0}/weighted.npz --model sage",

@@ -95,6 +95,8 @@ def test_a_report_has_every_figure_and_needs_nothing_else(tmp_path: Path) -> Non
     for row in (
         ["cycles", "4,000", "1,000", "4.00"],
         ["external bytes", "10,000", "5,000", "2.00"],
+        ["AUC of pairs of nodes, beside float", "0.800", "0.900", "0.89"],
+        ["mean reciprocal rank of joined pairs, beside float", "0.700", "0.700", "1.00"],
         ["attributes fetched, beside requests", "10", "40", "0.25"],
         # Phases, the longest first.
         ["layer 1: AGGREGATE", "2,820", "70.5%", "layer 0: COMBINE"],
@@ -112,6 +114,7 @@ def test_sections_and_terms_that_play_no_part_are_left_out(tmp_path: Path) -> No
     assert made.terms == ["golden model", "float", "hub", "community", "round"]
     terms = page(tmp_path).terms
     assert {"COMBINE", "AGGREGATE", "BARRIER", "start", "between commands", "head", "placement"} <= set(terms)
+    assert {"mini-batch", "pair", "AUC", "reciprocal rank"} <= set(terms)
     assert not {"PROCESS", "LOCATE", "NEURAL", "LIST in the background"} & set(terms)
 
 

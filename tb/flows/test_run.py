@@ -125,7 +125,7 @@ def test_one_run_has_everything(tmp_path: Path) -> None:
         hidden=HIDDEN,
         activation="tanh",
         head=2,
-        sampling=Sampling(3, (4, 3)),
+        sampling=Sampling(3, (4, 3), negatives=2),
         out=tmp_path / "out",
     )
     result = run(request)
@@ -143,17 +143,36 @@ def test_one_run_has_everything(tmp_path: Path) -> None:
     assert batch["bit_exact"] is result["head"]["bit_exact"] is True
     tested = graph.test.sum()
     assert sum(batch["batches"]) >= tested / 3
-    assert cache["requests"] == batch["positions"] > tested
+    links, negatives = batch["links"], 2 * tested
+    # Attributes of negatives are not fetched with the roots that they are drawn for, but as roots of their own.
+    assert cache["requests"] == batch["positions"] - negatives + links["ends"]["positions"] > tested
+    check_links(links, tested, negatives)
     assert cache["requests"] == cache["misses"] + cache["in_place"] + cache["cached"] + cache["moved"]
     assert cache["misses"] < cache["requests"]
     assert batch["cycles"]["total"] == batch["cycles"]["sample"] + batch["cycles"]["layers"]
     # The golden model alone says the same.
     golden = run(replace(request, rtl=False))
     assert golden["batch"]["accuracy"] == batch["accuracy"]
+    assert golden["batch"]["links"]["machine"] == links["machine"]
     assert golden["attribute_cache"] is None
     # A limit for each chiplet.
     limited = run(replace(request, rtl=False, sampling=Sampling(3, (4, 3), most=1)))["batch"]["batches"]
     assert limited == [min(1, count) for count in batch["batches"]]
+
+
+def check_links(links: dict[str, Any], roots: int, negatives: int) -> None:
+    """Check what a run says of pairs, all of whose roots have a neighbour."""
+    assert (links["positive"], links["negative"]) == (roots, negatives)
+    ends = links["ends"]
+    assert 0 < ends["nodes"] <= roots + negatives
+    assert sum(ends["batches"]) > 0
+    assert ends["positions"] > ends["nodes"]
+    assert ends["cycles"]["total"] == ends["cycles"]["sample"] + ends["cycles"]["layers"] > 0
+    assert ends["external_bytes"]["read"] > ends["external_bytes"]["written"] > 0
+    for found in (links["machine"], links["float"], links["features"]):
+        assert 0 <= found["hits1"] <= found["hits3"] <= 1
+        assert found["hits1"] <= found["mrr"] <= 1
+        assert 0 < found["auc"] <= 1
 
 
 @pytest.mark.parametrize("placement", ["tiles", "communities"])
@@ -358,6 +377,7 @@ def test_golden_alone_says_that_nothing_was_simulated(tmp_path: Path) -> None:
         (["karate", "--batch", "4", "--slots", "hashed"], "slots: there is no 'hashed', perhaps hash; expected one of"),
         (["karate", "--batch", "4", "--order", "bfs"], "order: there is no 'bfs', perhaps BFS; expected one of ID"),
         (["karate", "--placement", "community"], "placement: there is no 'community', perhaps communities; expected"),
+        (["karate", "--batch", "4", "--negatives", "300"], "negatives: are 300; expected 0..255"),
         (["karate", "--batch", "100"], "batch: of 100 roots expands 1100 positions; expected at most 1024"),
     ],
 )
