@@ -205,7 +205,8 @@ def chiplet_image(
         cut, located, rooted = None if tiles is None else tiles[own], search is not None, topology in roots
         begins = None
         if problem.sparse and own is first:
-            begins = offsets_of(_own_features(problem, own)[own.travel.ahead if own.travel else 0 :], apart=located)
+            # Features of all own vertices lie in one array, those that COMBINE reads first.
+            begins = offsets_of(_own_features(problem, own), apart=located)[own.travel.ahead if own.travel else 0 :]
         return _topology(
             p, topology, own, in_stages=in_stages, located=located, rooted=rooted, tiles=cut, distances=distances,
             begins=begins,
@@ -395,14 +396,13 @@ def _features(
     The parts that are combined before sums are made, of the first `ahead` vertices, and the rest, if there is one.
     """
     features = _own_features(problem, owned)
-    rest, cut = None, parts(ahead)
+    cut = parts(ahead)
     if not problem.sparse:
         p.spare += 2 * len(cut) - 1
         rows = p.rows(RegionKind.FEATURES, features)
-        if ahead < owned.count:
-            rest = Rest(ahead, rows, 0, False, source)
+        rest = Rest(ahead, rows, 0, False, source) if ahead < owned.count else None
         return [_dense(rows, part, owned, source, rows.row_bytes, blocks) for part in cut], rest
-    if ahead < owned.count and len(blocks) == 1:
+    if ahead < owned.count:
         # PROCESS goes on in the arrays in which COMBINE began.
         entries, count, begins = place_sparse(p, features, apart=apart)
         p.spare += max(0, 2 * len(cut) - 2)
@@ -421,10 +421,7 @@ def _features(
             entries, count, begins = place_sparse(p, chosen, apart=apart)
             pieces.append(Part(len(part), entries, count, scales, part.start, begins))
         given.append(replace(pieces[0], first_row=owned.first + part.start, pieces=pieces, digit_row=part.start))
-    if ahead < owned.count:
-        entries, _, begins = place_sparse(p, features[ahead:], apart=apart, before=ahead)
-        rest = Rest(ahead, entries, begins, True, source)
-    return given, rest
+    return given, None
 
 
 def _ends(p: Program, model: QuantisedModel, number: int, rows: int) -> list[End]:

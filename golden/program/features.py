@@ -20,10 +20,10 @@ def offsets_of(features: Any, *, apart: bool = False) -> IntArray:
     return _begins_apart(features) if apart else np.asarray(features.indptr, dtype=np.int64)
 
 
-def place_sparse(p: Program, features: Any, *, apart: bool = False, before: int = 0) -> tuple[Section, int, Section]:
+def place_sparse(p: Program, features: Any, *, apart: bool = False) -> tuple[Section, int, Section]:
     """Add sparse features; return their section, the number of entries and the section of the rows' offsets.
 
-    `before`: so many rows, which are elsewhere, have offsets in front of these. `apart`: see :func:`offsets_of`.
+    `apart`: see :func:`offsets_of`.
     """
     offsets = offsets_of(features, apart=apart)
     entries = np.zeros(offsets[-1], dtype=SPARSE_ENTRY.dtype)
@@ -33,7 +33,7 @@ def place_sparse(p: Program, features: Any, *, apart: bool = False, before: int 
     kind, columns = RegionKind.FEATURES_SPARSE, features.shape[1]
     section = p.reserve(kind, 0, entries.nbytes, entries.size, columns, SPARSE_ENTRY.bytes)
     p.fill(section, entries.tobytes())
-    return section, entries.size, p.words(RegionKind.FEATURE_OFFSETS, np.pad(offsets, (before, 0)))
+    return section, entries.size, p.words(RegionKind.FEATURE_OFFSETS, offsets)
 
 
 def _begins_apart(features: Any) -> IntArray:

@@ -19,6 +19,7 @@ from golden.image import PART_ROWS, Image
 from golden.locator.locator import Limits
 from golden.locator.schedule import Schedule
 from golden.model.network import Problem, problem_of
+from golden.ring.image import travelling_first
 from golden.ring.partition import placed_apart
 from golden.ring.placement import Placement
 from golden.ring.traffic import traffic
@@ -171,7 +172,13 @@ def _in_tiles() -> list[Case]:
     for chiplets, hubs in ((2, 12), (COUNTS[-1], 0)):
         placement = Placement.ranges(graph.nodes, chiplets, highest(graph, hubs))
         cases.append(Case(problem, placement, STALLS[0], Schedule(6, False, 1), room=ROOM))
-    return cases
+    # Each share fits, but not all VIDs, so rows have places; PROCESS goes on in the sparse features of COMBINE.
+    graph = load("synthetic:community,nodes=600,degree=4,classes=12,mixing=0.02,features=20,density=0.2")
+    problem = random_problem(graph, Model.GCN, [9, 4], 3)
+    position, placement = placed_apart(graph, 3)
+    moved = problem.relabelled(position)
+    order, placement = travelling_first(moved.graph, placement.without_sums)
+    return [*cases, Case(moved.relabelled(order), placement, STALLS[1], room=ROOM)]
 
 
 def _rooted() -> list[Case]:
@@ -371,6 +378,10 @@ def test_shares_beyond_the_chip_are_exact(outcomes: dict[str, list[Outcome]]) ->
     counts = [[tiles_of(image) for image in case.images] for case in cases]
     few = [tiles for case, tiles in zip(cases, counts, strict=True) if case.placement.chiplets <= 3]
     assert sum(max(tiles) > 1 for tiles in few) > len(few) / 2, counts
+    first, _ = (one.fields for one in cases[-1].images[-1].commands if one.opcode == Opcode.PROCESS)
+    assert first["positions"]
+    assert first["sparse"]
+    assert 0 < first["ahead"] < first["vertices"]
 
 
 def test_rooted_layers_are_exact(outcomes: dict[str, list[Outcome]]) -> None:
