@@ -49,7 +49,11 @@ BLOCKS: tuple[Block, ...] = (
     Block(name="ring.needed_list", factory="hw.ring.needed_list:NeededList", parameters={"bitmap": 65536}),
     Block(name="ring.list_control", factory="hw.ring.list_control:ListControl"),
     Block(name="ring.filter_array", factory="hw.ring.filter_array:FilterArray"),
-    Block(name="ring.filter_window", factory="hw.ring.filter_window:FilterWindow"),
+    Block(
+        name="ring.filter_window",
+        factory="hw.ring.filter_window:FilterWindow",
+        formal="tb.ring.formal_filter",
+    ),
     Block(name="ring.filter_feed", factory="hw.ring.filter_feed:FilterFeed"),
     Block(name="ring.filter_generator", factory="hw.ring.filter_generator:FilterGenerator"),
     Block(name="ring.link_watch", factory="hw.ring.link_watch:LinkWatch"),

@@ -318,4 +318,4 @@ def test_proofs_that_passes_do_not_mix() -> None:
 
 
 def test_proofs_that_entries_leave_in_order() -> None:
-    prove_all("filter", FILTER)
+    prove_all("ring.filter_window", FILTER)
