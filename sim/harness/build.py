@@ -15,6 +15,7 @@ import logging
 import os
 import pickle
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -60,7 +61,7 @@ OPTIMISED = "OPT_FAST=-O1"
 #: compiled file by file. Either way their seldom used halves are not optimised.
 TOGETHER = f"{OPTIMISED} VM_PARALLEL_BUILDS=0"
 #: What puts all files into one.
-INCLUDER = f"VERILATOR_INCLUDER={sys.executable} -IS {Path(__file__).with_name('together.py')}"
+INCLUDER = "VERILATOR_INCLUDER=" + shlex.join([sys.executable, "-IS", str(Path(__file__).with_name("together.py"))])
 TOGETHER_MOST = 10_000_000
 #: Objects of Verilator's runtime, the same for all designs with the same options.
 RUNTIME_OBJECTS = ("verilated.o", "verilated_vpi.o", "verilated_threads.o", "verilated_cov.o", "verilated_fst_c.o")
