@@ -20,7 +20,7 @@ from scripts.flows.table import show
 from sim.harness import ROOT
 from sim.problems import random_problem
 
-__all__ = ["CONFIG", "FEATURES", "HIDDEN", "KINDS", "SIZES", "Point", "bench"]
+__all__ = ["FEATURES", "HIDDEN", "KINDS", "SIZES", "Point", "bench"]
 
 #: Kinds of graphs by name, without their number of vertices.
 KINDS = {
@@ -28,9 +28,8 @@ KINDS = {
     "communities": "community,degree=8,classes=10,mixing=0.05",
     "random": "erdos,degree=8",
 }
-#: Vertices.
-SIZES = (1000, 2000, 4000, 8000)
-CONFIG = "community"
+#: Numbers of vertices by configuration: one that has room for all of them, and one that takes the larger ones in tiles.
+SIZES = {"community-large": (1000, 2000, 4000, 8000, 16000, 32000), "community": (4000, 8000)}
 #: Features of every graph, and the outputs of the layers.
 FEATURES, HIDDEN = "features=512,density=0.02", (16, 7)
 
@@ -41,6 +40,8 @@ class Point:
 
     Attributes
     ----------
+    config
+        The machine, of one chiplet.
     graph, nodes, edges
         A name of `KINDS`, and its size.
     tiles
@@ -51,6 +52,7 @@ class Point:
         Multiplications and additions that the network needs.
     """
 
+    config: str
     graph: str
     nodes: int
     edges: int
@@ -67,8 +69,7 @@ class Point:
 
 def bench(
     kinds: Mapping[str, str] | None = None,
-    sizes: Sequence[int] = SIZES,
-    config: str | None = None,
+    sizes: Mapping[str, Sequence[int]] | None = None,
     out: Path = ROOT / "build" / "bench",
 ) -> dict[str, Any]:
     """Run GCN with 16 hidden features on growing graphs in RTL, bit-exact, and print cycles and useful operations.
@@ -78,38 +79,25 @@ def bench(
     kinds
         As `KINDS`, which is the default.
     sizes
-        Numbers of vertices.
-    config
-        A configuration with community PEs; default: `CONFIG`.
+        Numbers of vertices by configuration, each with community PEs; default: `SIZES`.
     out
         Folder for ``growth.json``.
 
     Returns
     -------
     dict
-        ``points``, a list of `Point` as dicts; ``spread``, by kind the most useful operations a cycle over the fewest.
+        ``points``, a list of `Point` as dicts; ``spread``, by configuration and kind the most useful operations a cycle
+        over the fewest.
 
     Raises
     ------
     AssertionError
         If a result differs from the golden model.
     """
-    kinds = KINDS if kinds is None else kinds
-    given = {}
-    for name, spec in kinds.items():
-        for nodes in sizes:
-            graph = load(f"synthetic:{spec},nodes={nodes},{FEATURES}")
-            problem = random_problem(graph, Model.GCN, list(HIDDEN), 0)
-            given[f"{name}, {nodes}"] = name, problem, infer(problem)
-    found = run_exactly(config or CONFIG, 1, {case: entry[1:] for case, entry in given.items()}, "growth")
-    assert not found.refused, next(iter(found.refused.items()))
-    points = []
-    for case, (name, problem, exact) in given.items():
-        useful, done = useful_operations(problem, exact), found.done[case]
-        bound = least_cycles(found.sizes, problem, exact)
-        size = problem.graph.nodes, problem.graph.edge_count
-        points.append(Point(name, *size, tiles_of(done.job.images[0]), done.outcome.cycles, bound, useful))
-    rates = {name: [point.rate for point in points if point.graph == name] for name in kinds}
+    points = [point for config, counts in (sizes or SIZES).items() for point in _grow(config, kinds or KINDS, counts)]
+    rates: dict[str, list[float]] = {}
+    for point in points:
+        rates.setdefault(f"{point.config}, {point.graph}", []).append(point.rate)
     spread = {name: max(some) / min(some) for name, some in rates.items()}
     _print(points, spread)
     result = {"points": [asdict(point) for point in points], "spread": spread}
@@ -118,13 +106,33 @@ def bench(
     return result
 
 
+def _grow(config: str, kinds: Mapping[str, str], sizes: Sequence[int]) -> list[Point]:
+    """Return the points of a machine, which computes all graphs in one simulation."""
+    given = {}
+    for name, spec in kinds.items():
+        for nodes in sizes:
+            graph = load(f"synthetic:{spec},nodes={nodes},{FEATURES}")
+            problem = random_problem(graph, Model.GCN, list(HIDDEN), 0)
+            given[f"{name}, {nodes}"] = name, problem, infer(problem)
+    found = run_exactly(config, 1, {case: entry[1:] for case, entry in given.items()}, "growth")
+    assert not found.refused, next(iter(found.refused.items()))
+    points = []
+    for case, (name, problem, exact) in given.items():
+        useful, done = useful_operations(problem, exact), found.done[case]
+        bound = least_cycles(found.sizes, problem, exact)
+        size = problem.graph.nodes, problem.graph.edge_count
+        points.append(Point(config, name, *size, tiles_of(done.job.images[0]), done.outcome.cycles, bound, useful))
+    return points
+
+
 def _print(points: Sequence[Point], spread: Mapping[str, float]) -> None:
     """Print a row for each run, then how far the rates of a kind lie apart."""
     show(
         "GCN with 16 hidden features on growing graphs, bit-exact",
-        ["graph", "vertices", "edges", "tiles", "cycles", "bound / cycles", "useful operations a cycle"],
+        ["machine", "graph", "vertices", "edges", "tiles", "cycles", "bound / cycles", "useful operations a cycle"],
         [
             (
+                point.config,
                 point.graph,
                 f"{point.nodes:,}",
                 f"{point.edges:,}",
@@ -136,4 +144,8 @@ def _print(points: Sequence[Point], spread: Mapping[str, float]) -> None:
             for point in points
         ],
     )
-    show("most useful operations a cycle / fewest", ["graph", "ratio"], [(n, f"{s:.2f}") for n, s in spread.items()])
+    show(
+        "most useful operations a cycle / fewest",
+        ["machine, graph", "ratio"],
+        [(n, f"{s:.2f}") for n, s in spread.items()],
+    )

@@ -16,12 +16,12 @@ def test_runs_grow_beyond_a_tile(
     monkeypatch.setattr(growth, "FEATURES", "features=16,density=0.5")
     small = tmp_path / "small.toml"
     small.write_text(small_community(64))
-    found = bench({"ring": "cycle"}, [20, 80], str(small), tmp_path)
+    found = bench({"ring": "cycle"}, {str(small): [20, 80]}, tmp_path)
     assert json.loads((tmp_path / "growth.json").read_text()) == found
     few, many = found["points"]
     assert (few["nodes"], many["nodes"], few["edges"], many["edges"]) == (20, 80, 40, 160)
     assert few["tiles"] == 1 < many["tiles"]
     assert 0 < few["bound"] < few["cycles"] < many["cycles"]
     rates = [point["useful"] / point["cycles"] for point in found["points"]]
-    assert found["spread"] == {"ring": max(rates) / min(rates)}
+    assert found["spread"] == {f"{small}, ring": max(rates) / min(rates)}
     assert "80" in capsys.readouterr().out
