@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 from amaranth.hdl import Const, Value
 from amaranth.lib import wiring
 
+from contracts.memory_ports import sharing
 from hw.memory.axi import ATTRIBUTES
 from sim.models.activity import WINDOW
 from sim.models.records import record_source
@@ -64,7 +65,7 @@ _REQUESTS = (
 
 @dataclass(frozen=True)
 class MemoryModel:
-    """A memory behind one AXI4 port.
+    """A memory behind an AXI4 port, or behind several of one design: ``m_axi``, ``m_axi_1`` and so on.
 
     Attributes
     ----------
@@ -89,6 +90,12 @@ def ports_of(component: Any) -> Iterator[Pin]:
             yield Pin("__".join(map(str, path)), member.flow is wiring.In, len(signal))
 
 
+def _joined(prefixes: Sequence[str], signal: str) -> str:
+    """Return a signal of several ports as a vector, the first port lowest."""
+    names = [f"{prefix}_{signal}" for prefix in reversed(prefixes)]
+    return names[0] if len(names) == 1 else f"{{{', '.join(names)}}}"
+
+
 def wrapper(
     component: Any,
     design: str,
@@ -110,7 +117,8 @@ def wrapper(
     toplevel
         Name of the wrapper.
     memories
-        Model behind each port by the port's prefix; default: one behind ``m_axi``.
+        Model behind each port by the port's prefix; default: one behind ``m_axi``. Ports with the same prefix and a
+        number from 1 on reach the same memory.
     number
         Verilog expression, for example a port of the design: its value follows the names of memories in plusargs, and
         those of recorders. If empty, memories have no number and recorders number 0.
@@ -131,7 +139,9 @@ def wrapper(
     """
     memories = memories or {"m_axi": MemoryModel()}
     ports = {pin.name: pin for pin in ports_of(component)}
-    inner = {f"{prefix}_{signal}" for prefix in memories for signal in _REQUESTS + _ANSWERS + _IGNORED}
+    shared = {prefix: sharing(prefix, ports) for prefix in memories}
+    prefixes = [prefix for some in shared.values() for prefix in some]
+    inner = {f"{prefix}_{signal}" for prefix in prefixes for signal in _REQUESTS + _ANSWERS + _IGNORED}
     common = {"clk": "clk", "rst": "rst"}
     further = [f"{domain}_{signal}" for domain in getattr(component, "domains", ())[1:] for signal in ("clk", "rst")]
     numbering = {"number": f"8'({number or 0})"}
@@ -163,11 +173,14 @@ def wrapper(
             "ID_WIDTH": widths[f"{sides[0]}id"],
             "DEPTH": model.depth,
             "MAX_BEATS": model.beats,
+            "PORTS": len(shared[prefix]),
             "NAME": f'"{model.name}"',
             "NUMBERED": int(bool(number)),
         }
-        pins = {f"s_axi_{signal}": f"{prefix}_{signal}" if signal in widths else "'0" for signal in _REQUESTS}
-        pins |= {f"s_axi_{signal}": f"{prefix}_{signal}" if signal in widths else "" for signal in _ANSWERS}
+        pins = {
+            f"s_axi_{signal}": _joined(shared[prefix], signal) if signal in widths else "'0" for signal in _REQUESTS
+        }
+        pins |= {f"s_axi_{signal}": _joined(shared[prefix], signal) if signal in widths else "" for signal in _ANSWERS}
         pins |= {pin.name.removeprefix(f"{model.name}_"): pin.name for pin in own}
         body.append(instance("axi_memory", model.name, {**common, **pins, **numbering}, parameters))
     if WATCHED in ports:
