@@ -17,6 +17,7 @@ from litex.soc.interconnect.axi import AXIInterface, AXILiteInterface
 from migen import ClockSignal, Instance, ResetSignal, Signal
 
 from contracts.errors import InputError
+from contracts.memory_ports import sharing
 from soc.banked import BankedPort
 
 __all__ = ["WINDOW", "Atoll"]
@@ -48,8 +49,8 @@ class Atoll(LiteXModule):
     ----------
     control : AXILiteInterface
         Subordinate with the registers of `contracts.registers`.
-    memory : AXIInterface
-        Manager, as wide as the machine's port.
+    memories : list of AXIInterface
+        Managers, as wide as the machine's ports, one for each.
     irq : Signal
         High while a run is done and not acknowledged.
 
@@ -68,12 +69,15 @@ class Atoll(LiteXModule):
             raise InputError(str(listed), "cannot be read", "the list of ports that `atoll generate` writes") from None
         if not path.exists() or not {"m_axi_araddr", "s_axil_awaddr", "irq"} <= set(ports):
             raise InputError(str(path), "is no machine behind a control port", "a file of `atoll generate machine`")
-        self.memory = memory = AXIInterface(ports["m_axi_rdata"], ports["m_axi_araddr"], id_width=ports["m_axi_arid"])
+        widths = ports["m_axi_rdata"], ports["m_axi_araddr"]
+        prefixes = sharing("m_axi", ports)
+        self.memories = [AXIInterface(*widths, id_width=ports["m_axi_arid"]) for _ in prefixes]
         self.control = control = AXILiteInterface(32, 32)
         self.irq = Signal()
         self.ev = _Line(self.irq)
         pins: dict[str, Any] = {"i_clk": ClockSignal(), "i_rst": ResetSignal(), "o_irq": self.irq}
-        pins |= _memory_pins(memory)
+        for prefix, memory in zip(prefixes, self.memories, strict=True):
+            pins |= _memory_pins(prefix, memory)
         pins |= _control_pins(control, ports["s_axil_awaddr"])
         self.specials += Instance(
             path.stem, **{pin: to for pin, to in pins.items() if pin[2:] in ports or "clk" in pin}
@@ -81,7 +85,7 @@ class Atoll(LiteXModule):
         platform.add_source(str(path))
 
     def join(self, soc: Any, name: str = "atoll", sdram: Any = None) -> None:
-        """Connect to a system: registers to its bus, interrupt to its CPU, and the memory port.
+        """Connect to a system: registers to its bus, interrupt to its CPU, and the memory ports.
 
         Parameters
         ----------
@@ -90,8 +94,8 @@ class Atoll(LiteXModule):
         name
             Of the attribute of `soc` that this core is, and of the region and interrupt.
         sdram
-            LiteDRAM core whose region ``main_ram`` holds the images; default: ``soc.sdram`` if there is one. The port
-            is wired to its crossbar, whose beats must be as wide. Without one, it becomes a master of the system's bus.
+            LiteDRAM core whose region ``main_ram`` holds the images; default: ``soc.sdram`` if there is one. Ports are
+            wired to its crossbar, whose beats must be as wide. Without one, they become masters of the system's bus.
 
         Raises
         ------
@@ -103,30 +107,32 @@ class Atoll(LiteXModule):
             soc.irq.add(name, use_loc_if_exists=True)
         sdram = sdram or getattr(soc, "sdram", None)
         if sdram is None:
-            soc.bus.add_master(name, self.memory)
+            for n, memory in enumerate(self.memories):
+                soc.bus.add_master(f"{name}_{n}" if n else name, memory)
             return
-        width = sdram.crossbar.controller.data_width
-        if width != self.memory.data_width:
-            what = f"has a memory port of {self.memory.data_width} bits"
+        width, own = sdram.crossbar.controller.data_width, self.memories[0].data_width
+        if width != own:
+            what = f"has a memory port of {own} bits"
             raise InputError(str(self.verilog), what, f"{width}, the width of the memory controller")
-        self.bridge = BankedPort(self.memory, sdram.crossbar, soc.bus.regions["main_ram"].origin)
+        for memory in self.memories:
+            self.submodules += BankedPort(memory, sdram.crossbar, soc.bus.regions["main_ram"].origin)
 
 
-def _memory_pins(axi: AXIInterface) -> dict[str, Any]:
+def _memory_pins(name: str, axi: AXIInterface) -> dict[str, Any]:
     pins: dict[str, Any] = {}
     for prefix in ("ar", "aw"):
         channel = getattr(axi, prefix)
-        pins |= {f"o_m_axi_{prefix}{field}": getattr(channel, field) for field in _ADDRESS}
+        pins |= {f"o_{name}_{prefix}{field}": getattr(channel, field) for field in _ADDRESS}
         pins |= {
-            f"o_m_axi_{prefix}id": channel.id,
-            f"o_m_axi_{prefix}valid": channel.valid,
-            f"i_m_axi_{prefix}ready": channel.ready,
+            f"o_{name}_{prefix}id": channel.id,
+            f"o_{name}_{prefix}valid": channel.valid,
+            f"i_{name}_{prefix}ready": channel.ready,
         }
     r, w, b = axi.r, axi.w, axi.b
-    pins |= {f"i_m_axi_r{name}": getattr(r, name) for name in ("id", "data", "resp", "last", "valid")}
-    pins |= {f"i_m_axi_b{name}": getattr(b, name) for name in ("id", "resp", "valid")}
-    pins |= {f"o_m_axi_w{name}": getattr(w, name) for name in ("data", "strb", "last", "valid")}
-    return pins | {"o_m_axi_rready": r.ready, "o_m_axi_bready": b.ready, "i_m_axi_wready": w.ready}
+    pins |= {f"i_{name}_r{field}": getattr(r, field) for field in ("id", "data", "resp", "last", "valid")}
+    pins |= {f"i_{name}_b{field}": getattr(b, field) for field in ("id", "resp", "valid")}
+    pins |= {f"o_{name}_w{field}": getattr(w, field) for field in ("data", "strb", "last", "valid")}
+    return pins | {f"o_{name}_rready": r.ready, f"o_{name}_bready": b.ready, f"i_{name}_wready": w.ready}
 
 
 def _control_pins(axi: AXILiteInterface, address_width: int) -> dict[str, Any]:

@@ -43,6 +43,8 @@ class ControlPort(wiring.Component):
         Width of the memory port's byte addresses, in bits.
     counter_bits
         Bits of each counter, 1..64; counters wrap.
+    ports
+        Memory ports, at least 1.
 
     Attributes
     ----------
@@ -54,8 +56,8 @@ class ControlPort(wiring.Component):
         One for each start, accepted at once.
     opcode, layer : In(8)
         Current command.
-    read_beat, write_beat : In(1)
-        A beat passes at the memory port.
+    read_beat, write_beat : In(range(ports + 1))
+        Beats that pass the memory ports in this cycle.
 
     Raises
     ------
@@ -63,7 +65,7 @@ class ControlPort(wiring.Component):
         If a parameter is out of its range.
     """
 
-    def __init__(self, address_width: int = 32, counter_bits: int = 2 * REGISTER_BITS) -> None:
+    def __init__(self, address_width: int = 32, counter_bits: int = 2 * REGISTER_BITS, ports: int = 1) -> None:
         if not 1 <= counter_bits <= 2 * REGISTER_BITS:
             raise ValueError(f"counter_bits must be in 1..{2 * REGISTER_BITS}, not {counter_bits!r}")
         self._counter_bits = counter_bits
@@ -76,8 +78,8 @@ class ControlPort(wiring.Component):
                 "done": In(stream.Signature(struct(COMPLETION))),
                 "opcode": In(8),
                 "layer": In(8),
-                "read_beat": In(1),
-                "write_beat": In(1),
+                "read_beat": In(range(ports + 1)),
+                "write_beat": In(range(ports + 1)),
             }
         )
 

@@ -2,10 +2,11 @@
 
 from typing import Any
 
-from amaranth.hdl import Module
+from amaranth.hdl import Module, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
+from contracts.memory_ports import sharing, signals_of
 from hw.host.axi_lite import AXI4LiteSignature
 from hw.host.control_port import ADDRESS_WIDTH, ControlPort
 from hw.memory.axi import connect_flat, constant_members, drive_constants, flat_members
@@ -26,7 +27,7 @@ class Hosted(wiring.Component):
     machine
         Has ``start``, ``done``, ``opcode``, ``layer`` and an AXI4 manager ``m_axi_*``, like `Chiplet`.
     bus_width
-        Width of the beats of ``m_axi_*``, if they are narrower than the machine's; see `AXINarrower`.
+        Width of the beats of its memory ports, if they are narrower than the machine's; see `AXINarrower`.
 
     Attributes
     ----------
@@ -34,8 +35,9 @@ class Hosted(wiring.Component):
         See `ControlPort`.
     irq : Out(1)
     m_axi_* : AXI4 manager
-        With AxLOCK, AxCACHE and AxQOS, which are constant (`hw.memory.axi.ATTRIBUTES`). And every other port of the
-        machine, unchanged; ``opcode`` and ``layer`` show the command in progress.
+        And ``m_axi_1_*`` and so on, if the machine has further ports. With AxLOCK, AxCACHE and AxQOS, which
+        are constant (`hw.memory.axi.ATTRIBUTES`). And every other port of the machine, unchanged; ``opcode`` and
+        ``layer`` show the command in progress.
 
     Raises
     ------
@@ -51,18 +53,22 @@ class Hosted(wiring.Component):
         self.machine = machine
         #: Domains, in the order of ports of a generated module.
         self.domains = getattr(machine, "domains", ("sync",))
-        self._narrower: AXINarrower | None = None
+        self._memory = sharing("m_axi", members)
+        #: By the prefix of each port, if there are any.
+        self._narrowers: dict[str, AXINarrower] = {}
         if bus_width is not None and bus_width != len(machine.m_axi_rdata):
             widths = {"address_width": len(machine.m_axi_araddr), "id_width": len(machine.m_axi_arid)}
-            self._narrower = AXINarrower(wide=len(machine.m_axi_rdata), narrow=bus_width, **widths)
-            members |= flat_members("m_axi", Out(self._narrower.o.signature))
+            for prefix in self._memory:
+                narrower = AXINarrower(wide=len(machine.m_axi_rdata), narrow=bus_width, **widths)
+                self._narrowers[prefix] = narrower
+                members |= flat_members(prefix, Out(narrower.o.signature))
         self._passed = [name for name in members if name not in _CONTROLLED]
         super().__init__(
             {
                 **flat_members("s_axil", In(AXI4LiteSignature(ADDRESS_WIDTH))),
                 "irq": Out(1),
                 **{name: members[name] for name in self._passed},
-                **constant_members("m_axi"),
+                **{name: member for prefix in self._memory for name, member in constant_members(prefix).items()},
             }
         )
 
@@ -72,25 +78,27 @@ class Hosted(wiring.Component):
         return black_boxes_of(self.machine)
 
     def elaborate(self, platform: Any) -> Module:
-        """Put the control port in front of the machine and observe its memory port."""
+        """Put the control port in front of the machine and observe its memory ports."""
         m = Module()
         m.submodules.machine = machine = self.machine
-        m.submodules.control = control = ControlPort(len(machine.m_axi_araddr))
+        m.submodules.control = control = ControlPort(len(machine.m_axi_araddr), ports=len(self._memory))
         connect(m, control.start, machine.start)
         connect(m, machine.done, control.done)
         m.d.comb += [
             control.opcode.eq(machine.opcode),
             control.layer.eq(machine.layer),
-            control.read_beat.eq(machine.m_axi_rvalid & machine.m_axi_rready),
-            control.write_beat.eq(machine.m_axi_wvalid & machine.m_axi_wready),
+            control.read_beat.eq(self._passing("r")),
+            control.write_beat.eq(self._passing("w")),
             self.irq.eq(control.irq),
         ]
-        drive_constants(m, self, "m_axi")
+        for prefix in self._memory:
+            drive_constants(m, self, prefix)
         lite = {name: control for name in control.signature.members if name.startswith("s_axil_")}
         inside = {**lite, **dict.fromkeys(self._passed, machine)}
-        if self._narrower is not None:
-            inside = {name: inner for name, inner in inside.items() if not name.startswith("m_axi_")}
-            self._narrow(m, self._narrower)
+        for prefix, narrower in self._narrowers.items():
+            for name in signals_of(prefix, inside):
+                del inside[name]
+            self._narrow(m, prefix, narrower)
         for name, inner in inside.items():
             member, outside, port = self.signature.members[name], getattr(self, name), getattr(inner, name)
             if member.is_signature:
@@ -99,10 +107,15 @@ class Hosted(wiring.Component):
                 m.d.comb += outside.eq(port) if member.flow == Out else port.eq(outside)
         return m
 
-    def _narrow(self, m: Module, narrower: AXINarrower) -> None:
-        """Put the narrower between the machine's memory port and this one."""
-        m.submodules.narrower = narrower
-        connect_flat(m, self, "m_axi", narrower.o)
+    def _passing(self, channel: str) -> Value:
+        """Return how many beats pass in a cycle."""
+        ports = (f"{prefix}_{channel}" for prefix in self._memory)
+        return sum(getattr(self.machine, f"{port}valid") & getattr(self.machine, f"{port}ready") for port in ports)
+
+    def _narrow(self, m: Module, prefix: str, narrower: AXINarrower) -> None:
+        """Put the narrower between a memory port of the machine and this one's."""
+        m.submodules[f"narrower{prefix.removeprefix('m_axi')}"] = narrower
+        connect_flat(m, self, prefix, narrower.o)
         for name, member in narrower.i.signature.members.items():
-            port, own = getattr(self.machine, f"m_axi_{name}"), getattr(narrower.i, name)
+            port, own = getattr(self.machine, f"{prefix}_{name}"), getattr(narrower.i, name)
             m.d.comb += own.eq(port) if member.flow == In else port.eq(own)

@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
 from contracts import VERSION
+from contracts.memory_ports import sharing, signals_of
 from contracts.registers import REGISTER_BITS, REGISTERS, Access
 
 __all__ = ["SCHEMA", "ipxact"]
@@ -42,7 +43,9 @@ def ipxact(module: str, ports: Sequence[Mapping[str, Any]], clock_hz: int | None
         _add(root, tag, text)
     names = [str(port["name"]) for port in ports]
     interfaces = _add(root, "busInterfaces")
-    _memory(interfaces, names)
+    memories = sharing(_MEMORY, names)
+    for prefix in memories:
+        _memory(interfaces, names, prefix)
     _control(interfaces, names)
     _signal(interfaces, _RESET, "reset", "RST", {"POLARITY": "ACTIVE_HIGH"})
     frequency = {"FREQ_HZ": str(clock_hz)} if clock_hz else {}
@@ -51,7 +54,7 @@ def ipxact(module: str, ports: Sequence[Mapping[str, Any]], clock_hz: int | None
         _CLOCK,
         "clock",
         "CLK",
-        {"ASSOCIATED_BUSIF": f"{_MEMORY}:{_CONTROL}", "ASSOCIATED_RESET": _RESET, **frequency},
+        {"ASSOCIATED_BUSIF": ":".join([*memories, _CONTROL]), "ASSOCIATED_RESET": _RESET, **frequency},
     )
     _signal(interfaces, "irq", "interrupt", "INTERRUPT", {"SENSITIVITY": "LEVEL_HIGH"}, master=True)
     spaces = _add(_add(root, "addressSpaces"), "addressSpace")
@@ -102,15 +105,15 @@ def _finish(interface: Element, pairs: Iterable[tuple[str, str]], parameters: Ma
             _add(parameter, "value", value)
 
 
-def _amba(names: Iterable[str], prefix: str) -> list[tuple[str, str]]:
-    return [(name.removeprefix(f"{prefix}_").upper(), name) for name in names if name.startswith(f"{prefix}_")]
+def _amba(names: Sequence[str], prefix: str) -> list[tuple[str, str]]:
+    return [(name.removeprefix(f"{prefix}_").upper(), name) for name in signals_of(prefix, names)]
 
 
-def _memory(parent: Element, names: Sequence[str]) -> None:
-    interface = _interface(parent, _MEMORY, "interface", "aximm")
+def _memory(parent: Element, names: Sequence[str], prefix: str) -> None:
+    interface = _interface(parent, prefix, "interface", "aximm")
     _add(_add(interface, "master"), "addressSpaceRef", addressSpaceRef=_MEMORY)
     _finish(
-        interface, _amba(names, _MEMORY), {"PROTOCOL": "AXI4", "MAX_BURST_LENGTH": "16", "SUPPORTS_NARROW_BURST": "0"}
+        interface, _amba(names, prefix), {"PROTOCOL": "AXI4", "MAX_BURST_LENGTH": "16", "SUPPORTS_NARROW_BURST": "0"}
     )
 
 

@@ -19,7 +19,10 @@ from cocotb.triggers import RisingEdge
 from cocotbext.axi import AxiBus, AxiLiteBus, AxiLiteMaster, AxiRam, AxiResp
 
 from contracts import LINE_BYTES, Error, Model, RegionKind
+from golden.community.image import build_community_image
 from golden.image import build_image
+from golden.locator.locator import Limits
+from golden.locator.schedule import Schedule
 from golden.model.network import infer
 from hw.chiplet.config import GatherChipletConfig
 from hw.host.hosted import Hosted
@@ -34,6 +37,7 @@ from sim.models.memory import Memory
 from sim.models.simulate import simulate_with_memory
 from sim.models.wrap import MemoryModel
 from sim.problems import random_graph, random_problem
+from tb.community.configurations import chiplet_config
 from tb.harness.marks import full
 
 MEMORY_BYTES = 1 << 16
@@ -41,6 +45,12 @@ MEMORY_BYTES = 1 << 16
 WIDE = GatherChipletConfig(
     groups=1, pes=2, depth=32, pe=PEConfig(lanes=2, data_width=256, weight_rows=128, max_out=12, queue=2)
 )
+#: Two clusters, each with a memory port.
+CLUSTERS = chiplet_config(
+    community={"width": 128, "columns": 256, "partners": 2, "max_out": 12, "weight_rows": 128},
+    locator={"engines": 2, "searches": 1, "nodes": 128, "edges": 1024, "banks": 4, "lanes": 1, "outputs": 2},
+    clusters=2, combiners=2, pes=2, units=2, finishers=2, hubs=32, kept=32,
+)  # fmt: skip
 STALLS = [0.0, 0.3]
 EXACT = "inferences_are_exact_on_this_bus"
 
@@ -143,6 +153,47 @@ async def answers_out_of_order_and_an_error_of_one_part(dut: Any) -> None:
         region = image.results_region(number)
         got = image.rows(region, await bus.dump(region.address, region.bytes))
         np.testing.assert_array_equal(got, layer.results)
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
+async def ports_of_clusters_are_narrowed_and_counted(dut: Any) -> None:
+    """Every port has a narrower of its own, and the control port counts the beats of all, as wide as the machine's."""
+    dut.rst.value = 1
+    memory = Memory(dut, int(parameters()["bus_width"]) // 8, Path(parameters()["directory"]))
+    bus = SimulatedBus(dut, memory)
+    Clock(dut.clk, CLOCK_NS, unit="ns").start()
+    for _ in range(3):
+        await RisingEdge(dut.clk)
+    dut.rst.value = 0
+    await RisingEdge(dut.clk)
+    memory.stall(0.3)
+    driver = Driver(bus, patience=100)
+    problem = random_problem(random_graph(3, 40, 90, features=5, density=0.6), Model.GIN, [6, 3], 3)
+    image = build_community_image(problem, Schedule(4), Limits(64, 64, 64, 8))
+    assert (await driver.run(bytes(image.data))).error == Error.NONE
+    for number, layer in enumerate(infer(problem)):
+        region = image.results_region(number)
+        got = image.rows(region, await bus.dump(region.address, region.bytes))
+        np.testing.assert_array_equal(got, layer.results)
+    counted, moved = await driver.counters(), memory.counters()
+    parts = CLUSTERS.port[1] // 8 // memory.beat_bytes
+    assert counted["read_beats"] * parts == moved["beats_read"]
+    assert counted["write_beats"] * parts == moved["beats_written"]
+
+
+def test_ports_of_clusters_on_a_narrower_bus(tmp_path: Path) -> None:
+    component = Hosted(machine_of(CLUSTERS, once=False), 128)
+    for name, (width, _) in ATTRIBUTES.items():
+        assert len(getattr(component, f"m_axi_1_ar{name}")) == width
+    simulate_with_memory(
+        component,
+        __name__,
+        tmp_path,
+        name="hosted_clusters",
+        memories={"m_axi": MemoryModel(depth=MEMORY_BYTES // 16, beats=32)},
+        parameters={"bus_width": 128},
+        testcase="ports_of_clusters_are_narrowed_and_counted",
+    )
 
 
 def test_answers_of_a_narrower_bus(tmp_path: Path) -> None:

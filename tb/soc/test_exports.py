@@ -88,6 +88,27 @@ def test_every_port_belongs_to_a_bus_interface_or_shows_the_work(component: str)
     assert kinds == {"m_axi": "aximm", "s_axil": "aximm", "clk": "clock", "rst": "reset", "irq": "interrupt"}
 
 
+def test_every_memory_port_is_an_interface(schema: xmlschema.XMLSchema) -> None:
+    """Of a machine with several clusters; the clock is that of all."""
+    ports = port_list(make_machine("small", 1))
+    further = [
+        {**port, "name": f"m_axi_1_{name}"}
+        for port in ports
+        if (name := port["name"].removeprefix("m_axi_")) != port["name"]
+    ]
+    text = ipxact("machine_small", [*ports, *further])
+    schema.validate(text)
+    space = {"s": SCHEMA}
+    interfaces = ElementTree.fromstring(text).findall("./s:busInterfaces/s:busInterface", space)
+    maps = {
+        one.findtext("s:name", None, space): {str(name.text) for name in one.findall(".//s:physicalPort/s:name", space)}
+        for one in interfaces
+    }
+    assert maps["m_axi_1"] == {port["name"] for port in further}
+    assert maps["m_axi"] == {name.replace("m_axi_1_", "m_axi_") for name in maps["m_axi_1"]}
+    assert "<spirit:value>m_axi:m_axi_1:s_axil</spirit:value>" in text
+
+
 @pytest.mark.parametrize("table", [MACHINE_MAP, ARRAY_MAP])
 def test_json_says_what_the_table_says(table: RegisterMap) -> None:
     found = json.loads(csr_json(table))
