@@ -59,6 +59,11 @@ class MachineConfig(Parameters):
             raise ValueError(f"link_width must be at most {limit}, a beat, not {self.ring.link_width!r}")
         if self.attributes and self.attributes.window and not self.chiplet.scratch_lines:
             raise ValueError(f"window must be 0 without a scratchpad, not {self.attributes.window!r}")
+        clusters = self.community.clusters if self.community else 1
+        if clusters > 1 and self.ring:
+            raise ValueError(f"clusters must be 1 on a ring, not {clusters!r}")
+        if clusters > 1 and self.attributes and self.attributes.window:
+            raise ValueError(f"window must be 0 with several clusters, not {self.attributes.window!r}")
 
     @property
     def name(self) -> str:

@@ -45,6 +45,8 @@ class Chiplet(wiring.Component):
         Which of ``config.parts`` work in this cycle, for counters outside.
     m_axi_* : AXI4 manager
         The memory port. Each unit adds a bit to the engine's IDs.
+    m_axi_1_*, m_axi_2_*, ... : AXI4 managers
+        Further ports of the engine to the same memory, if it has any.
 
         The ``config.counters`` and the ``OUTER`` ports of units are ports of the chiplet, too; those that are
         interfaces with flat names.
@@ -85,9 +87,19 @@ class Chiplet(wiring.Component):
                 "working": Out(len(self.config.parts)),
                 **{name: Out(32) for name in self.config.counters},
                 **flat_members("m_axi", Out(AXI4Signature(*engine.port, id_width))),
+                **self._further_members(id_width),
                 **outer,
             }
         )
+
+    def _further_members(self, id_width: int) -> dict[str, wiring.Member]:
+        """Return the memory ports of the engine beside its first one, with IDs as wide as that one's."""
+        self._further = AXI4Signature(*self.engine.port, id_width)
+        return {
+            name: member
+            for n in range(1, len(self.engine.further) + 1)
+            for name, member in flat_members(f"m_axi_{n}", Out(self._further)).items()
+        }
 
     @property
     def modules(self) -> dict[str, wiring.Component]:
@@ -168,10 +180,14 @@ class Chiplet(wiring.Component):
             attach_unit(m, unit, name, merge.i[1], silent=silent, scratch=scratch[n], window=lines)
             merged = merge.o
         connect_flat(m, self, "m_axi", merged)
+        for n, port in enumerate(engine.further, start=1):
+            axi = self._further.create(path=(f"engine_axi_{n}",))
+            attach_unit(m, port, f"engine_{n}", axi, scratch=scratch[len(self.units) + n])
+            connect_flat(m, self, f"m_axi_{n}", axi)
 
     def _scratch(self, m: Module, reader: CommandReader) -> Sequence[ScratchPort | None]:
-        """Return the ports of the scratchpad, of the engine and of each unit; None if there is no scratchpad."""
-        lines, count = self.config.scratch_lines, 1 + len(self.units)
+        """Return ports of the scratchpad, or None if there is none: of the engine, each unit, each further port."""
+        lines, count = self.config.scratch_lines, 1 + len(self.units) + len(self.engine.further)
         if not lines:
             return [None] * count
         m.submodules.scratchpad = pad = Scratchpad(lines, self.engine.port[1], count)

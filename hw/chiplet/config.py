@@ -68,3 +68,8 @@ class GatherChipletConfig(Parameters):
     def port(self) -> tuple[int, int]:
         """Widths of the memory port: of a byte address and of a beat, in bits."""
         return self.pe.address_width, self.pe.data_width
+
+    @property
+    def port_bytes(self) -> int:
+        """Bytes that the memory port carries each way in a cycle."""
+        return self.pe.data_width // 8

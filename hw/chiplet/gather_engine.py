@@ -12,7 +12,7 @@ from hw.chiplet.executor import Executor, Route
 from hw.chiplet.gather import GatherUnit, Source, gather_unit
 from hw.chiplet.read_gate import ReadGate
 from hw.chiplet.task_builder import TaskBuilder
-from hw.chiplet.unit import engine_members
+from hw.chiplet.unit import FurtherPort, engine_members
 from hw.chiplet.weight_loader import WeightLoader
 from hw.graph.csr_reader import CsrReader
 from hw.memory.range_reader import RangeReader
@@ -53,6 +53,7 @@ class GatherEngine(wiring.Component):
         self.config, self.clients = config or GatherChipletConfig(), _READ_CLIENTS
         self.port, self.outstanding = self.config.port, self.config.depth
         self.modules: dict[str, wiring.Component] = {}
+        self.further: list[FurtherPort] = []
         super().__init__(engine_members(self.config, self.clients))
 
     def elaborate(self, platform: object) -> Elaboratable:

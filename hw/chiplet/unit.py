@@ -10,7 +10,7 @@ from hw.graph.formats import ErrorReport
 from hw.memory.formats import line_address_width
 from hw.memory.unit_port import MemoryUnit, memory_members
 
-__all__ = ["Engine", "Unit", "command_members", "engine_members", "unit_members"]
+__all__ = ["Engine", "FurtherPort", "Unit", "command_members", "engine_members", "unit_members"]
 
 
 class Unit(MemoryUnit, Protocol):
@@ -46,6 +46,26 @@ class Unit(MemoryUnit, Protocol):
     base: Any
 
 
+class FurtherPort:
+    """A memory port of an engine beside its first one, as a `MemoryUnit`.
+
+    Parameters
+    ----------
+    engine
+        Has it.
+    port
+        Its members, of `hw.memory.unit_port.memory_members`.
+    """
+
+    def __init__(self, engine: Any, port: Any) -> None:
+        self.port: tuple[int, int] = engine.port
+        self.outstanding: int = engine.outstanding
+        self.id_width: int = engine.id_width
+        self.clients = len(port.requests)
+        self.requests, self.beats, self.write = port.requests, port.beats, port.write
+        self.writing, self.errors = port.writing, port.errors
+
+
 class Engine(Unit, Protocol):
     """Carries out the commands of layers, and all commands that no other unit has; ``OPCODES`` is empty.
 
@@ -62,12 +82,15 @@ class Engine(Unit, Protocol):
         Which of ``config.parts`` work in this cycle.
     starts : In(1)
         Pulse: a run begins, and the host may have written to the memory since the last one.
+    further
+        Its memory ports beside the first one, each a `FurtherPort`.
     exchanging : In(1)
         A unit beside it still fetches rows of others and sends own ones, for a command that it has answered.
     """
 
     config: Any
     modules: dict[str, wiring.Component]
+    further: list[FurtherPort]
     opcode: Any
     layer: Any
     working: Any

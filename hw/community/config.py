@@ -21,6 +21,9 @@ class CommunityChipletConfig(Parameters):
         Sizes of a PE and of a combiner.
     locator
         Sizes of the locator, whose nodes and edges bound the graph; it has at most four record streams.
+    clusters
+        Parts with as many combiners, PEs, hub units, row finishers and record streams each, and a memory port of their
+        own, so all of these are multiples of it. The first one's port is also that of the rest of the chiplet.
     combiners
         Combiners, each of which multiplies features of any vertex by its copy of the weights.
     pes
@@ -55,7 +58,8 @@ class CommunityChipletConfig(Parameters):
     )  # fmt: skip
 
     community: CommunityConfig = part(CommunityConfig, follows=("partials", "vid_bits"))
-    locator: LocatorConfig = part(LocatorConfig, follows=("external", "page", "window"))
+    locator: LocatorConfig = part(LocatorConfig, follows=("apart", "external", "page", "window"))
+    clusters: int = size(1, values=(1, 2, 4))
     combiners: int = size(8, 1, 16)
     pes: int = size(8, 1, PES)
     units: int = size(4, values=(1, 2, 4, 8))
@@ -68,6 +72,12 @@ class CommunityChipletConfig(Parameters):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        for name, count in (
+            *((name, getattr(self, name)) for name in ("combiners", "pes", "units", "finishers")),
+            ("locator.outputs", self.locator.outputs),
+        ):
+            if count % self.clusters:
+                raise ValueError(f"{name} must be a multiple of clusters = {self.clusters}, not {count!r}")
         if self.locator.outputs > 4:
             raise ValueError(f"locator.outputs must be in 1..4, not {self.locator.outputs!r}")
         if self.locator.external or self.locator.paged:
@@ -82,6 +92,7 @@ class CommunityChipletConfig(Parameters):
                 f"locator, not {self.community.width!r}"
             )
         object.__setattr__(self, "community", replace(self.community, vid_bits=max(3, self.locator.node_bits)))
+        object.__setattr__(self, "locator", replace(self.locator, apart=self.clusters > 1))
 
     @property
     def pe(self) -> PEConfig:
@@ -95,8 +106,13 @@ class CommunityChipletConfig(Parameters):
 
     @property
     def port(self) -> tuple[int, int]:
-        """Widths of the memory port: of a byte address and of a beat, in bits."""
+        """Widths of a memory port: of a byte address and of a beat, in bits."""
         return self.locator.address_width, self.community.data_width
+
+    @property
+    def port_bytes(self) -> int:
+        """Bytes that all memory ports together carry each way in a cycle."""
+        return self.clusters * self.community.data_width // 8
 
     @property
     def parts(self) -> tuple[str, ...]:

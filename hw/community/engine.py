@@ -6,11 +6,11 @@ from typing import Any
 
 from amaranth.hdl import Array, Assert, Cat, Module, Mux, ResetInserter, Signal, Value
 from amaranth.lib import stream, wiring
-from amaranth.lib.wiring import connect, flipped
+from amaranth.lib.wiring import Out, connect, flipped
 from amaranth.utils import exact_log2
 
 from contracts import Error, Opcode
-from hw.chiplet.unit import engine_members
+from hw.chiplet.unit import FurtherPort, engine_members
 from hw.community.beat_store import BeatStore
 from hw.community.combined_reader import CombinedReader
 from hw.community.config import CommunityChipletConfig
@@ -30,6 +30,7 @@ from hw.community.vertex_dispatcher import VertexDispatcher
 from hw.locator.engine import ENGINE_MODULE as LOCATOR_ENGINE
 from hw.locator.engine import Engine as LocatorEngine
 from hw.locator.locator import Locator
+from hw.memory.unit_port import memory_members
 from hw.pe.core import PECore
 from hw.pe.weight_memory import READERS, WeightMemory
 from hw.stream.arbiter import merge
@@ -42,7 +43,10 @@ __all__ = ["COMBINER_MODULE", "HUB_MODULE", "PE_MODULE", "CommunityEngine"]
 #: Names of the modules that are generated apart if they are emitted once.
 COMBINER_MODULE, PE_MODULE, HUB_MODULE = "community_combiner", "community_pe", "community_hub_unit"
 
-_LOCATOR_CLIENTS = 1
+#: Readers of a cluster.
+_READERS = ("features", "combined")
+#: Readers of the engine that share the clusters' ports with them: the graph through the first ports, then these.
+_SHARED = ("parameters", "table")
 #: Hubs of the first round that are combined before their records are there: enough until those come. More would leave
 #: PEs without work when they wait for the planning of large records.
 _EARLY = 128
@@ -53,26 +57,67 @@ _PE_COUNTERS = {"gross": "gross", "formed": "formed", "worked": "adding"}
 
 
 @dataclass(frozen=True)
+class _Cluster:
+    """Blocks behind a memory port, from records and vertices to results; only hub units serve the PEs of others."""
+
+    number: int
+    dispatcher: RecordDispatcher
+    vertices: VertexDispatcher
+    features: FeatureReader
+    combined: CombinedReader
+    beats: BeatStore
+    combiners: Sequence[PECore]
+    pes: Sequence[CommunityPE]
+    units: Sequence[HubUnit]
+    finishers: Sequence[RowFinisher]
+    writer: ResultWriter
+
+    @property
+    def sums(self) -> list[Any]:
+        """What sums rows up: hub units first."""
+        return [*self.units, *self.pes]
+
+    def among(self, name: str) -> str:
+        """Return the name of a part, with the number of the cluster behind the first one's."""
+        return f"{name}_{self.number}" if self.number else name
+
+
+@dataclass(frozen=True)
 class _Blocks:
     """Blocks of an engine, for the methods that connect them."""
 
     controller: Controller
     locator: Locator
-    dispatcher: RecordDispatcher
-    vertices: VertexDispatcher
     table: NodeTable
-    features: FeatureReader
-    combined: CombinedReader
-    combiners: Sequence[PECore]
     weights: Sequence[WeightMemory]
     parameters: ParameterReader
-    pes: Sequence[CommunityPE]
-    units: Sequence[HubUnit]
-    writer: ResultWriter
-    finishers: Sequence[RowFinisher]
+    clusters: Sequence[_Cluster]
     #: A request for a hub's row, and a row or a partial sum, is on its way between PEs and hub units.
     asked: Signal = field(default_factory=Signal)
     moving: Signal = field(default_factory=Signal)
+
+    def _all(self, name: str) -> list[Any]:
+        return [block for cluster in self.clusters for block in getattr(cluster, name)]
+
+    @property
+    def combiners(self) -> list[PECore]:
+        """Of all clusters."""
+        return self._all("combiners")
+
+    @property
+    def pes(self) -> list[CommunityPE]:
+        """Of all clusters."""
+        return self._all("pes")
+
+    @property
+    def units(self) -> list[HubUnit]:
+        """Of all clusters: hub units by the low bits of VIDs."""
+        return self._all("units")
+
+    @property
+    def finishers(self) -> list[RowFinisher]:
+        """Of all clusters."""
+        return self._all("finishers")
 
     @property
     def sums(self) -> list[Any]:
@@ -107,8 +152,19 @@ class CommunityEngine(wiring.Component):
     def __init__(self, config: CommunityChipletConfig | None = None, *, once: bool = False) -> None:
         self.config, self.once = config or CommunityChipletConfig(), once
         self.port, self.outstanding = self.config.port, self.config.depth
-        self.clients = _LOCATOR_CLIENTS + 4
-        super().__init__(engine_members(self.config, self.clients))
+        count, graph = self.config.clusters, self.config.locator.loaders
+        #: Shared readers at the memory port of each cluster.
+        self._shared = [[name for at, name in enumerate(_SHARED, start=2) if at % count == n] for n in range(count)]
+        self.clients, *further = (len(names) + len(_READERS) + (n < graph) for n, names in enumerate(self._shared))
+        members = engine_members(self.config, self.clients)
+        for n, clients in enumerate(further, start=1):
+            members[f"port_{n}"] = Out(wiring.Signature(memory_members(self.port, clients)))
+        super().__init__(members)
+
+    @property
+    def further(self) -> list[FurtherPort]:
+        """Memory ports of all clusters but the first."""
+        return [FurtherPort(self, port) for port in self._ports[1:]]
 
     @property
     def modules(self) -> dict[str, wiring.Component]:
@@ -143,46 +199,48 @@ class CommunityEngine(wiring.Component):
         self._connect_memory(m, blocks)
         self._load_parameters(m, blocks)
         self._dispatch_records(m, blocks)
-        self._read_features(m, blocks)
+        self._look_up(m, blocks)
+        for cluster in blocks.clusters:
+            self._read_features(m, blocks, cluster)
         self._connect_hubs(m, blocks)
         self._prefetch_hubs(m, blocks)
-        self._route_combined(m, blocks)
-        self._finish_rows(m, blocks)
+        for cluster in blocks.clusters:
+            self._route_combined(m, blocks, cluster)
+            self._finish_rows(m, cluster)
         self._write_results(m, blocks)
         self._report_errors(m, blocks)
         self._count(m, blocks)
         return m
 
+    @property
+    def _ports(self) -> list[Any]:
+        """Memory ports of the clusters; that of the first is the engine's own."""
+        return [self, *(getattr(self, f"port_{n}") for n in range(1, self.config.clusters))]
+
     def _make_blocks(self, m: Module) -> _Blocks:
         """Make all blocks and add them."""
         config, community, nodes = self.config, self.config.community, self.config.locator.nodes
-        errors = 3 + config.combiners + config.pes + config.units
+        errors = 3 * config.clusters + config.combiners + config.pes + config.units
         blocks = _Blocks(
             controller=Controller(community, nodes, self.port[0], errors),
             locator=Locator(config.locator, once=self.once),
-            dispatcher=RecordDispatcher(
-                config.pes,
-                config.kept,
-                config.locator.outputs,
-                community.width,
-                community.vid_bits,
-                partials=config.partials,
-            ),
-            vertices=VertexDispatcher(community, config.pes, config.units, nodes),
-            table=NodeTable(nodes, *self.port, ports=1),
-            features=FeatureReader(community, config.combiners, self.port[0], config.depth),
-            combined=CombinedReader(community, self.port[0], config.depth),
-            combiners=[self.combiner_module() for _ in range(config.combiners)],
+            table=NodeTable(nodes, *self.port, ports=config.clusters),
             weights=[WeightMemory(config.pe, len(share)) for share in self._sharers()],
             parameters=ParameterReader(community.pe, self.port[0]),
-            pes=[self.pe_module() for _ in range(config.pes)],
-            units=[self.hub_module() for _ in range(config.units)],
-            writer=ResultWriter(community, self.port[0], config.finishers + 1),
-            finishers=[RowFinisher(community) for _ in range(config.finishers)],
+            clusters=[self._make_cluster(n) for n in range(config.clusters)],
         )
-        for name in ("controller", "locator", "dispatcher", "vertices", "table", "features", "parameters", "writer"):
+        for name in ("controller", "locator"):
             m.submodules[name] = getattr(blocks, name)
-        m.submodules.combined_reader = blocks.combined
+        for cluster in blocks.clusters:
+            for name in ("dispatcher", "vertices"):
+                m.submodules[cluster.among(name)] = getattr(cluster, name)
+        m.submodules.table = blocks.table
+        for cluster in blocks.clusters:
+            m.submodules[cluster.among("features")] = cluster.features
+        m.submodules.parameters = blocks.parameters
+        for cluster in blocks.clusters:
+            m.submodules[cluster.among("writer")] = cluster.writer
+            m.submodules[cluster.among("combined_reader")] = cluster.combined
         for n, combiner in enumerate(blocks.combiners):
             m.submodules[f"combiner_{n}"] = BlackBox(combiner, COMBINER_MODULE) if self.once else combiner
         for n, weights in enumerate(blocks.weights):
@@ -195,6 +253,30 @@ class CommunityEngine(wiring.Component):
             m.submodules[f"finisher_{n}"] = finisher
         return blocks
 
+    def _make_cluster(self, number: int) -> _Cluster:
+        """Make the blocks behind a memory port."""
+        config, community, nodes = self.config, self.config.community, self.config.locator.nodes
+        combiners, pes, units, finishers, streams = (
+            count // config.clusters
+            for count in (config.combiners, config.pes, config.units, config.finishers, config.locator.outputs)
+        )
+        return _Cluster(
+            number=number,
+            dispatcher=RecordDispatcher(
+                pes, config.kept // config.clusters, streams, community.width, community.vid_bits,
+                partials=config.partials,
+            ),
+            vertices=VertexDispatcher(community, pes, units, nodes, number, config.clusters),
+            features=FeatureReader(community, combiners, self.port[0], config.depth),
+            combined=CombinedReader(community, self.port[0], config.depth),
+            beats=BeatStore(community, combiners),
+            combiners=[self.combiner_module() for _ in range(combiners)],
+            pes=[self.pe_module() for _ in range(pes)],
+            units=[self.hub_module() for _ in range(units)],
+            finishers=[RowFinisher(community) for _ in range(finishers)],
+            writer=ResultWriter(community, self.port[0], finishers + 1),
+        )  # fmt: skip
+
     def _sharers(self) -> list[range]:
         """Return the combiners that share a copy of the weights, for each copy."""
         combiners = range(self.config.combiners)
@@ -202,7 +284,7 @@ class CommunityEngine(wiring.Component):
 
     def _connect_commands(self, m: Module, blocks: _Blocks) -> None:
         """Let the controller carry commands out, and the locator those that it hands on."""
-        controller, locator, dispatcher = blocks.controller, blocks.locator, blocks.dispatcher
+        controller, locator = blocks.controller, blocks.locator
         connect(m, flipped(self.command), controller.command)
         connect(m, controller.executed, flipped(self.executed))
         connect(m, controller.locate, locator.command)
@@ -213,13 +295,17 @@ class CommunityEngine(wiring.Component):
             controller.base.eq(self.base),
             controller.forget.eq(self.starts),
             controller.exchanging.eq(self.exchanging),
-            dispatcher.start.eq(self._begins(blocks)),
-            dispatcher.hops.eq(self.config.hops),
-            dispatcher.first.eq(controller.first_located),
-            dispatcher.vertices.eq(self._known(controller.first_located, controller.vertices_located)),
-            dispatcher.replay.eq(controller.replay),
-            controller.records_whole.eq(dispatcher.whole),
+            controller.records_whole.eq(Cat(cluster.dispatcher.whole for cluster in blocks.clusters).all()),
         ]
+        for cluster in blocks.clusters:
+            dispatcher = cluster.dispatcher
+            m.d.comb += [
+                dispatcher.start.eq(self._begins(blocks)),
+                dispatcher.hops.eq(self.config.hops),
+                dispatcher.first.eq(controller.first_located),
+                dispatcher.vertices.eq(self._known(controller.first_located, controller.vertices_located)),
+                dispatcher.replay.eq(controller.replay),
+            ]
 
     @staticmethod
     def _begins(blocks: _Blocks) -> Any:
@@ -227,23 +313,30 @@ class CommunityEngine(wiring.Component):
         return blocks.locator.command.valid & blocks.locator.command.ready
 
     def _connect_memory(self, m: Module, blocks: _Blocks) -> None:
-        """Give readers their clients, and the writer the memory port."""
-        locator, features = blocks.locator, blocks.features
-        ends: list[tuple[Any, Any]] = [(locator.requests[n], locator.beats[n]) for n in range(_LOCATOR_CLIENTS)]
-        ends += [(self._behind_graph(m, blocks, name), getattr(blocks, name).beat) for name in ("parameters", "table")]
-        ends += [(features.request, features.beat), (blocks.combined.request, blocks.combined.beat)]
-        connect(m, blocks.writer.o, flipped(self.write))
-        for n, (request, beat) in enumerate(ends):
-            connect(m, request, flipped(self.requests[n]))
-            connect(m, flipped(self.beats[n]), beat)
+        """Give readers their clients, and each cluster's writer the cluster's memory port."""
+        locator = blocks.locator
+        for cluster, port, shared in zip(blocks.clusters, self._ports, self._shared, strict=True):
+            graph = range(self.config.locator.loaders)[cluster.number : cluster.number + 1]
+            ends: list[tuple[Any, Any]] = [(locator.requests[n], locator.beats[n]) for n in graph]
+            for name in shared:
+                block = getattr(blocks, name)
+                ends.append(
+                    (self._behind_graph(m, blocks, name, cluster.number) if graph else block.request, block.beat)
+                )
+            ends += [(reader.request, reader.beat) for reader in (getattr(cluster, name) for name in _READERS)]
+            connect(m, cluster.writer.o, flipped(port.write))
+            for n, (request, beat) in enumerate(ends):
+                connect(m, request, flipped(port.requests[n]))
+                connect(m, flipped(port.beats[n]), beat)
+        failures: list[Any] = [port.errors[0] for port in self._ports[: self.config.locator.loaders]]
         m.d.comb += [
-            locator.failure.valid.eq(self.errors[0].valid),
-            locator.failure.payload.eq(self.errors[0].payload.info),
+            locator.failure.valid.eq(Cat(failure.valid for failure in failures).any()),
+            locator.failure.payload.eq(Mux(failures[0].valid, failures[0].payload.info, failures[-1].payload.info)),
         ]
 
     @staticmethod
-    def _behind_graph(m: Module, blocks: _Blocks, name: str) -> Any:
-        """Return the requests of a block, which wait while the graph is requested: locating it takes longest.
+    def _behind_graph(m: Module, blocks: _Blocks, name: str, port: int) -> Any:
+        """Return the requests of a block, which wait while the graph is requested at the port: locating takes longest.
 
         COMBINE does not wait: other chiplets need its rows.
         """
@@ -256,7 +349,7 @@ class CommunityEngine(wiring.Component):
         ]
         # What is offered stays.
         with m.If(~later.valid | later.ready):
-            m.d.sync += opens.eq(~blocks.locator.reading | blocks.controller.combining)
+            m.d.sync += opens.eq(~blocks.locator.reading[port] | blocks.controller.combining)
         return later
 
     def _load_parameters(self, m: Module, blocks: _Blocks) -> None:
@@ -295,12 +388,13 @@ class CommunityEngine(wiring.Component):
 
     def _dispatch_records(self, m: Module, blocks: _Blocks) -> None:
         """Give records to PEs, and throw them away after an error."""
-        controller, dispatcher = blocks.controller, blocks.dispatcher
-        for n in range(self.config.locator.outputs):
-            connect(m, blocks.locator.records[n], dispatcher.i[n])
+        controller, dispatchers = blocks.controller, [cluster.dispatcher for cluster in blocks.clusters]
         sums, summed = self._sums(blocks), self._summed(blocks)
-        for n, pe in enumerate(blocks.pes):
-            records = dispatcher.o[n]
+        ports = [port for dispatcher in dispatchers for port in dispatcher.i]
+        for stream_, port in zip(blocks.locator.records, ports, strict=True):
+            connect(m, stream_, port)
+        given = [port for dispatcher in dispatchers for port in dispatcher.o]
+        for pe, records in zip(blocks.pes, given, strict=True):
             m.d.comb += [
                 pe.first.eq(controller.first),
                 pe.vertices.eq(summed),
@@ -308,16 +402,14 @@ class CommunityEngine(wiring.Component):
                 pe.records.valid.eq(records.valid & sums),
                 records.ready.eq((pe.records.ready & sums) | controller.discard),
             ]
-        m.d.comb += [
+        for dispatcher in dispatchers:
             # Also those that come before PROCESS: others' rows may be sent for before it.
-            dispatcher.holds.eq((self.exchanging | ~sums) & ~controller.discard),
+            m.d.comb += dispatcher.holds.eq((self.exchanging | ~sums) & ~controller.discard)
+        busy = [*blocks.sums, *blocks.finishers, *(cluster.vertices for cluster in blocks.clusters)]
+        m.d.comb += [
             self.working.eq(Cat(*(unit.working for unit in blocks.combiners), *(pe.adding for pe in blocks.pes))),
-            controller.records_ended.eq(dispatcher.ended),
-            controller.records_busy.eq(
-                Cat(block.busy for block in (*blocks.sums, *blocks.finishers, blocks.vertices)).any()
-                | blocks.moving
-                | blocks.table.reading
-            ),
+            controller.records_ended.eq(Cat(dispatcher.ended for dispatcher in dispatchers).all()),
+            controller.records_busy.eq(Cat(block.busy for block in busy).any() | blocks.moving | blocks.table.reading),
         ]
 
     def _summed(self, blocks: _Blocks) -> Value:
@@ -334,37 +426,42 @@ class CommunityEngine(wiring.Component):
         """Return whether records may go to the PEs."""
         return blocks.controller.open & ~blocks.controller.combining
 
-    def _read_features(self, m: Module, blocks: _Blocks) -> None:
-        """Read the features of vertices that are combined: those of records and separate ones."""
-        controller, vertices, table, features = blocks.controller, blocks.vertices, blocks.table, blocks.features
+    def _look_up(self, m: Module, blocks: _Blocks) -> None:
+        """Have the table of vertices read."""
+        controller, table = blocks.controller, blocks.table
         m.d.comb += [
-            vertices.start.eq(controller.start & controller.combining),
-            vertices.first.eq(controller.first),
-            vertices.vertices.eq(controller.vertices),
-            vertices.go.eq(controller.open),
-            controller.vertices_ended.eq(vertices.ended),
             table.start.eq(controller.table_start),
             table.forget.eq(self.starts),
             table.first.eq(controller.table_first),
             *(table.addresses[n].eq(address) for n, address in enumerate(controller.table_addresses)),
             *(table.words[n].eq(words) for n, words in enumerate(controller.table_words)),
             controller.ready.eq(~table.busy & ~Cat(unit.busy for unit in blocks.units).any()),
+            controller.vertices_ended.eq(Cat(cluster.vertices.ended for cluster in blocks.clusters).all()),
         ]
+
+    def _read_features(self, m: Module, blocks: _Blocks, cluster: _Cluster) -> None:
+        """Read the features of vertices that are combined: those of records and separate ones."""
+        controller, vertices, table, features = blocks.controller, cluster.vertices, blocks.table, cluster.features
         m.d.comb += [
+            vertices.start.eq(controller.start & controller.combining),
+            vertices.first.eq(controller.first),
+            vertices.vertices.eq(controller.vertices),
+            vertices.go.eq(controller.open),
             features.settings.eq(controller.features),
-            table.vertex[0].eq(features.vertex),
-            features.found.eq(table.found[0]),
+            table.vertex[cluster.number].eq(features.vertex),
+            features.found.eq(table.found[cluster.number]),
             # Features wait until the combiners have their weights, and rows until there are biases.
             features.go.eq(controller.weights_there),
-            blocks.combined.go.eq(controller.weights_there),
+            cluster.combined.go.eq(controller.weights_there),
         ]
-        connect(m, features.combined, blocks.combined.i)
-        for pe, port in zip(blocks.pes, vertices.requests, strict=True):
+        connect(m, features.combined, cluster.combined.i)
+        for pe, port in zip(cluster.pes, vertices.requests, strict=True):
             connect(m, pe.node_request, port)
         connect(m, vertices.o, features.i)
-        m.submodules.beat_store = beats = BeatStore(self.config.community, self.config.combiners)
+        beats = cluster.beats
+        m.submodules[cluster.among("beat_store")] = beats
         connect(m, features.o, beats.i)
-        for n, combiner in enumerate(blocks.combiners):
+        for n, combiner in enumerate(cluster.combiners):
             m.d.comb += [
                 combiner.i.valid.eq(beats.o[n].valid),
                 combiner.i.payload.eq(beats.o[n].payload),
@@ -418,8 +515,9 @@ class CommunityEngine(wiring.Component):
     def _want(self, m: Module, blocks: _Blocks, number: int) -> None:
         """Have the hubs of a unit combined; on a ring those of other chiplets once their rows have come."""
         controller, wanted = blocks.controller, blocks.units[number].wanted
+        combined = [port for cluster in blocks.clusters for port in cluster.vertices.wanted][number]
         if not self.config.partials:
-            connect(m, wanted, blocks.vertices.wanted[number])
+            connect(m, wanted, combined)
             return
         m.submodules[f"halo_gate_{number}"] = gate = HaloGate(self.config.community.vid_bits, self.config.hubs)
         m.d.comb += [
@@ -428,7 +526,7 @@ class CommunityEngine(wiring.Component):
             gate.vertices.eq(self._summed(blocks)),
         ]
         connect(m, wanted, gate.i)
-        connect(m, gate.o, blocks.vertices.wanted[number])
+        connect(m, gate.o, combined)
 
     def _prefetch_hubs(self, m: Module, blocks: _Blocks) -> None:
         """Have hubs combined before their records are there.
@@ -455,17 +553,18 @@ class CommunityEngine(wiring.Component):
                 unit.ahead.valid.eq(early.o.valid & sums & (early.o.payload[:bits] == number)),
             ]
 
-    def _route_combined(self, m: Module, blocks: _Blocks) -> None:
+    def _route_combined(self, m: Module, blocks: _Blocks, cluster: _Cluster) -> None:
         """Send combined rows to their PEs; those of separate vertices, with COMBINE as results, else to hub units."""
         community, combining = self.config.community, blocks.controller.combining
-        bits = exact_log2(self.config.units)
-        sources = [*(combiner.o for combiner in blocks.combiners), blocks.combined.o]
-        combined, row, _ = merge(m, "combined", sources, community.pe.row_beat)
+        # The low bits of a VID name the hub unit, of which a cluster has neighbouring ones.
+        units = [unit.combined for unit in cluster.units]
+        bits = exact_log2(len(units))
+        sources = [*(combiner.o for combiner in cluster.combiners), cluster.combined.o]
+        combined, row, _ = merge(m, cluster.among("combined"), sources, community.pe.row_beat)
         tag = community.tag_of(row)
-        for n, pe in enumerate(blocks.pes):
+        for n, pe in enumerate(cluster.pes):
             m.d.comb += [pe.rows.payload.eq(row), pe.rows.valid.eq(combined.valid & ~tag.apart & (tag.pe == n))]
-        units = [unit.combined for unit in blocks.units]
-        result = blocks.writer.i[self.config.finishers]
+        result = cluster.writer.i[len(cluster.finishers)]
         for number, unit in enumerate(units):
             m.d.comb += [
                 unit.payload.eq(row),
@@ -482,27 +581,27 @@ class CommunityEngine(wiring.Component):
                 Mux(
                     tag.apart,
                     Mux(combining, result.ready, unit_ready),
-                    Array(pe.rows.ready for pe in blocks.pes)[tag.pe],
+                    Array(pe.rows.ready for pe in cluster.pes)[tag.pe],
                 )
             ),
-            blocks.vertices.returned.eq(combined.valid & combined.ready & tag.apart & row.last & ~tag.root),
+            cluster.vertices.returned.eq(combined.valid & combined.ready & tag.apart & row.last & ~tag.root),
         ]
 
-    def _finish_rows(self, m: Module, blocks: _Blocks) -> None:
+    def _finish_rows(self, m: Module, cluster: _Cluster) -> None:
         """Share the row finishers among all that sum rows up."""
-        config = self.config.community
+        config, count = self.config.community, len(cluster.finishers)
         # Sums of nodes have fewer bits than those of hubs.
-        ends = [stream.Signature(config.finish_chunk).create(path=(f"end_{n}",)) for n in range(len(blocks.sums))]
-        for block, end in zip(blocks.sums, ends, strict=True):
+        ends = [stream.Signature(config.finish_chunk).create(path=(f"end_{n}",)) for n in range(len(cluster.sums))]
+        for block, end in zip(cluster.sums, ends, strict=True):
             m.d.comb += [
                 end.valid.eq(block.finish.valid),
                 block.finish.ready.eq(end.ready),
                 *extended(end.payload, block.finish.payload),
             ]
-        for n, (finisher, result) in enumerate(zip(blocks.finishers, blocks.writer.i, strict=False)):
+        for n, (finisher, result) in enumerate(zip(cluster.finishers, cluster.writer.i, strict=False)):
             # Hub units first: they have most of their rows at the same time.
-            streams = ends[n :: self.config.finishers]
-            chunks, chunk, _ = merge(m, f"finish_{n}", streams, config.finish_chunk, whole=True)
+            name = f"finish_{cluster.number * count + n}"
+            chunks, chunk, _ = merge(m, name, ends[n::count], config.finish_chunk, whole=True)
             m.d.comb += [
                 finisher.i.payload.eq(chunk),
                 finisher.i.valid.eq(chunks.valid),
@@ -511,32 +610,37 @@ class CommunityEngine(wiring.Component):
             connect(m, finisher.o, result)
 
     def _write_results(self, m: Module, blocks: _Blocks) -> None:
-        """Tell the writer where results go."""
-        controller, writer, community = blocks.controller, blocks.writer, self.config.community
-        m.d.comb += [
-            writer.f_out.eq(
-                Mux(
-                    controller.combination.digits,
-                    community.row_beats * community.pe.elements,
-                    controller.settings.f_out,
-                )
-            ),
-            writer.first_result.eq(controller.first_result),
-            writer.result_beats.eq(controller.result_beats),
-            writer.results.eq(controller.results),
-            controller.writing.eq(writer.busy | self.writing),
-        ]
+        """Tell the writers where results go."""
+        controller, community = blocks.controller, self.config.community
+        busy: list[Any] = []
+        for cluster, port in zip(blocks.clusters, self._ports, strict=True):
+            writer = cluster.writer
+            m.d.comb += [
+                writer.f_out.eq(
+                    Mux(
+                        controller.combination.digits,
+                        community.row_beats * community.pe.elements,
+                        controller.settings.f_out,
+                    )
+                ),
+                writer.first_result.eq(controller.first_result),
+                writer.result_beats.eq(controller.result_beats),
+                writer.results.eq(controller.results),
+            ]
+            busy += [writer.busy, port.writing]
+        m.d.comb += controller.writing.eq(Cat(busy).any())
 
     def _report_errors(self, m: Module, blocks: _Blocks) -> None:
         """Report all errors to the controller, of which the lowest number counts."""
         controller, pes = blocks.controller, blocks.pes
-        connect(m, blocks.features.error, controller.errors[0])
-        reports = [(error.valid, error.payload.code, error.payload.info) for error in self.errors]
+        failures = [cluster.features.error for cluster in blocks.clusters]
+        failures += [error for port in self._ports for error in port.errors]
+        reports = [(error.valid, error.payload.code, error.payload.info) for error in failures]
         found = [(combiner.index_error, Error.INDEX_RANGE) for combiner in blocks.combiners]
         found += [(pe.refused, Error.BAD_OPERAND) for pe in pes]
         found += [(unit.overflow, Error.BAD_OPERAND) for unit in blocks.units]
         reports += [(source.valid, code, source.payload) for source, code in found]
-        for n, (valid, code, info) in enumerate(reports, start=1):
+        for n, (valid, code, info) in enumerate(reports):
             m.d.comb += [
                 controller.errors[n].valid.eq(valid),
                 controller.errors[n].payload.code.eq(code),
@@ -545,7 +649,7 @@ class CommunityEngine(wiring.Component):
 
     def _count(self, m: Module, blocks: _Blocks) -> None:
         """Add counters up: of the PEs, and of the locations of a layer."""
-        dispatcher, locations = blocks.dispatcher, blocks.locator.counters
+        dispatchers, locations = [cluster.dispatcher for cluster in blocks.clusters], blocks.locator.counters
         for name, pulse in _PE_COUNTERS.items():
             counter, pulses = getattr(self, name), Signal(range(len(blocks.pes) + 1), name=f"{name}_pulses")
             m.d.sync += [
@@ -553,15 +657,15 @@ class CommunityEngine(wiring.Component):
                 counter.eq(counter + pulses),
             ]
         m.d.sync += [
-            self.smoothed.eq(self.smoothed + dispatcher.smoothed),
+            self.smoothed.eq(self.smoothed + sum(dispatcher.smoothed for dispatcher in dispatchers)),
             self.replayed.eq(self.replayed + blocks.controller.replay),
         ]
         m.submodules.counters = counters = LocationCounters()
         m.d.comb += [
             counters.begins.eq(self._begins(blocks)),
             counters.joins.eq(blocks.controller.locate.payload.joins),
-            counters.location.communities.eq(dispatcher.communities),
-            counters.location.hubs.eq(dispatcher.hubs),
+            counters.location.communities.eq(sum(dispatcher.communities for dispatcher in dispatchers)),
+            counters.location.hubs.eq(sum(dispatcher.hubs for dispatcher in dispatchers)),
             counters.location.rounds.eq(locations.rounds),
             counters.location.edges_read.eq(locations.edges_read),
             *(getattr(self, name).eq(getattr(counters.total, name)) for name in LOCATION_COUNTERS),

@@ -107,6 +107,8 @@ def row_accumulator(**parameters: Any) -> RowAccumulator:
     return RowAccumulator(CommunityConfig(**parameters))
 
 
-def vertex_dispatcher(*, pes: int, units: int, nodes: int, **parameters: Any) -> VertexDispatcher:
+def vertex_dispatcher(
+    *, pes: int, units: int, nodes: int, number: int = 0, clusters: int = 1, **parameters: Any
+) -> VertexDispatcher:
     """Return a `VertexDispatcher`; other parameters as for `CommunityConfig`."""
-    return VertexDispatcher(CommunityConfig(**parameters), pes, units, nodes)
+    return VertexDispatcher(CommunityConfig(**parameters), pes, units, nodes, number, clusters)

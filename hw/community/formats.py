@@ -20,7 +20,7 @@ RECORDS = 32
 #: Beats of features in registers of a combiner.
 _REGISTERS = 2
 #: Most PEs.
-PES = 16
+PES = 32
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from typing import Any
 from amaranth.hdl import Cat, Cover, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
+from amaranth.utils import exact_log2
 
 from contracts import VID_BITS
 from hw.community.formats import CommunityConfig
@@ -29,6 +30,9 @@ class VertexDispatcher(wiring.Component):
         Hub units, at least 1.
     nodes
         Most vertices of a range.
+    number, clusters
+        Of the dispatchers that share a range, which one this is, and how many there are, a power of two: it hands out
+        every `clusters`-th vertex.
 
     Attributes
     ----------
@@ -51,10 +55,22 @@ class VertexDispatcher(wiring.Component):
         The whole range has been issued.
     busy : Out(1)
         Separate vertices are in progress.
+
+    Raises
+    ------
+    ValueError
+        If `number` is out of its range, or `clusters` is no power of two.
     """
 
-    def __init__(self, config: CommunityConfig, pes: int, units: int, nodes: int = 4096) -> None:
+    def __init__(
+        self, config: CommunityConfig, pes: int, units: int, nodes: int = 4096, number: int = 0, clusters: int = 1
+    ) -> None:
+        if clusters < 1 or clusters & (clusters - 1):
+            raise ValueError(f"clusters must be a power of two, not {clusters!r}")
+        if not 0 <= number < clusters:
+            raise ValueError(f"number must be in 0..{clusters - 1}, not {number!r}")
         self.config, self.pes, self.units, self.nodes = config, pes, units, nodes
+        self.number, self.clusters = number, clusters
         super().__init__(
             {
                 "start": In(1),
@@ -87,10 +103,14 @@ class VertexDispatcher(wiring.Component):
             range_.payload.eq(number),
             self.ended.eq((left == 0) & ~self.start),
         ]
+        others = self.clusters - 1 - self.number
         with m.If(self.start):
-            m.d.sync += [number.eq(self.first), left.eq(self.vertices)]
+            m.d.sync += [
+                number.eq(self.first + self.number),
+                left.eq((self.vertices + others) >> exact_log2(self.clusters)),
+            ]
         with m.Elif(range_.valid & range_.ready):
-            m.d.sync += [number.eq(number + 1), left.eq(left - 1)]
+            m.d.sync += [number.eq(number + self.clusters), left.eq(left - 1)]
 
         ports = [flipped(port) for port in self.requests]
         records, request, pe = merge(m, "records", ports, self.config.request)

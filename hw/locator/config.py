@@ -56,6 +56,8 @@ class LocatorConfig(Parameters):
         Rows that are loaded in a cycle, at most the words of a beat and one a bank.
     external
         The adjacency stays in external memory and is read on demand; `edges` are then as many as can be addressed.
+    apart
+        Edges have a read client of their own, and come beside the offsets.
     tasks
         Tasks that can wait for an engine.
     outputs
@@ -90,6 +92,7 @@ class LocatorConfig(Parameters):
     address_width: int = size(32, 13, 64)
     data_width: int = size(256, values=(64, 128, 256))
     external: bool = False
+    apart: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -199,7 +202,12 @@ class LocatorConfig(Parameters):
     @property
     def clients(self) -> int:
         """Clients of the read arbiter: offsets and edges, lines read on demand, and pages."""
-        return 1 + self.external + self.paged
+        return self.loaders + self.external + self.paged
+
+    @property
+    def loaders(self) -> int:
+        """Clients of the read arbiter that load the graph."""
+        return 1 + self.apart
 
     @property
     def workers(self) -> int:

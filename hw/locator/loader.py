@@ -68,11 +68,11 @@ class Loader(wiring.Component):
     start, command
         Begin to read the arrays of the command, which is constant until ``busy`` is low.
     reading
-        Beats are left to request.
+        Beats are left to request, a bit for each client.
     rows_busy, busy
         Rows are left to send; anything is left to read. Errors come before.
-    request, beat
-        Client of the read arbiter.
+    requests, beats
+        Clients of the read arbiter: one for both arrays, or with ``config.apart`` one for each.
     rows
         Rows of vertices in their order, from the first on.
     write
@@ -88,11 +88,11 @@ class Loader(wiring.Component):
             {
                 "start": In(1),
                 "command": In(struct(COMMANDS[Opcode.LOCATE])),
-                "reading": Out(1),
+                "reading": Out(config.loaders),
                 "rows_busy": Out(1),
                 "busy": Out(1),
-                "request": Out(stream.Signature(ReadRequest(*widths))),
-                "beat": In(stream.Signature(ReadBeat(config.data_width), always_ready=True)),
+                "requests": Out(stream.Signature(ReadRequest(*widths))).array(config.loaders),
+                "beats": In(stream.Signature(ReadBeat(config.data_width), always_ready=True)).array(config.loaders),
                 "rows": Out(stream.Signature(Rows(config))),
                 "write": Out(stream.Signature(LineWrite(config), always_ready=True)),
                 "error": Out(stream.Signature(ErrorReport, always_ready=True)),
@@ -102,8 +102,9 @@ class Loader(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         """Read two ranges: rows are made of the first one, lines of the second one."""
         m = Module()
-        beats, in_edges, edges_busy = self._read(m), Signal(), Signal()
-        outside, worst = self._lines(m, beats, in_edges, edges_busy)
+        in_edges, edges_busy = Signal(), Signal()
+        offsets, edges = self._read(m, in_edges)
+        outside, worst = self._lines(m, edges, edges_busy)
         given, next_, held = (
             Signal(_Offsets(self.config), name=name, reset_less=True) for name in ("given", "next", "held")
         )
@@ -117,7 +118,7 @@ class Loader(wiring.Component):
             leaves.eq(complete & (self.rows.ready | ~some)),
             shifts.eq(comes & (~holds | leaves)),
         ]
-        taken = self._select(m, beats, in_edges, given, ~comes | shifts)
+        taken = self._select(m, offsets, given, ~comes | shifts)
         self._measure(m, held, next_, comes, wrong)
         counted, first = Signal.like(group), Signal()
         m.d.comb += group.eq(counted)
@@ -130,7 +131,7 @@ class Loader(wiring.Component):
             m.d.sync += [comes.eq(0), holds.eq(1), held.eq(next_)]
         with m.If(taken):
             m.d.sync += [comes.eq(1), next_.eq(given)]
-        with m.If(beats.valid & beats.ready & beats.payload.last):
+        with m.If(offsets.valid & offsets.ready & offsets.payload.last):
             m.d.sync += in_edges.eq(1)
         with m.If(self.start):
             m.d.sync += [in_edges.eq(0), rows_busy.eq(1), edges_busy.eq(1), counted.eq(0), first.eq(1)]
@@ -146,33 +147,55 @@ class Loader(wiring.Component):
             m.d.sync += [report.code.eq(Error.VID_RANGE), report.info.eq(worst)]
         return m
 
-    def _read(self, m: Module) -> stream.Interface:
-        """Request the range of offsets and that of edges once after the start; return their beats."""
-        config, command = self.config, self.command
-        m.submodules.reader = reader = RangeReader(config.address_width, config.data_width, self.depth)
-        wiring.connect(m, reader.request, wiring.flipped(self.request))
-        wiring.connect(m, wiring.flipped(self.beat), reader.beat)
-        left, words = Signal(range(3)), reader.i.payload
-        m.d.comb += [
-            self.reading.eq((left != 0) | ~reader.i.ready),
-            reader.i.valid.eq(left != 0),
-            words.address.eq(Mux(left[1], command.offsets, command.edges) * _LINE_WORDS),
-            words.words.eq(Mux(left[1], command.vertices + 1, command.edge_count)),
-        ]
-        with m.If(reader.i.valid & reader.i.ready):
-            m.d.sync += left.eq(left - 1)
-        with m.If(self.start):
-            m.d.sync += left.eq(2)
-        return reader.o
+    def _read(self, m: Module, in_edges: Signal) -> tuple[stream.Interface, stream.Interface]:
+        """Request the range of offsets and that of edges once after the start; return their beats.
 
-    def _lines(self, m: Module, beats: stream.Interface, in_edges: Signal, busy: Signal) -> tuple[Signal, Signal]:
+        With one reader edges come behind the offsets, when these have all been taken (`in_edges`).
+        """
+        config, command = self.config, self.command
+        readers = [RangeReader(config.address_width, config.data_width, self.depth) for _ in range(config.loaders)]
+        for n, reader in enumerate(readers):
+            m.submodules[f"reader_{n}" if n else "reader"] = reader
+            wiring.connect(m, reader.request, wiring.flipped(self.requests[n]))
+            wiring.connect(m, wiring.flipped(self.beats[n]), reader.beat)
+        ranges = ((command.offsets, command.vertices + 1), (command.edges, command.edge_count))
+        for n, reader in enumerate(readers):
+            # Those of the reader, the first one highest.
+            mine = ranges if len(readers) == 1 else ranges[n : n + 1]
+            left, words = Signal(range(len(mine) + 1), name=f"left_{n}"), reader.i.payload
+            (place, count), (last_place, last_count) = mine[0], mine[-1]
+            m.d.comb += [
+                self.reading[n].eq((left != 0) | ~reader.i.ready),
+                reader.i.valid.eq(left != 0),
+                words.address.eq(Mux(left == len(mine), place, last_place) * _LINE_WORDS),
+                words.words.eq(Mux(left == len(mine), count, last_count)),
+            ]
+            with m.If(reader.i.valid & reader.i.ready):
+                m.d.sync += left.eq(left - 1)
+            with m.If(self.start):
+                m.d.sync += left.eq(len(mine))
+        if config.apart:
+            m.d.comb += readers[1].o.ready.eq(1)
+            return readers[0].o, readers[1].o
+        beats = readers[0].o
+        offsets, edges = (beats.signature.create(path=(name,)) for name in ("offsets", "edges"))
+        m.d.comb += [
+            offsets.payload.eq(beats.payload),
+            edges.payload.eq(beats.payload),
+            offsets.valid.eq(beats.valid & ~in_edges),
+            edges.valid.eq(beats.valid & in_edges),
+            beats.ready.eq(in_edges | offsets.ready),
+        ]
+        return offsets, edges
+
+    def _lines(self, m: Module, beats: stream.Interface, busy: Signal) -> tuple[Signal, Signal]:
         """Store the lines of edges; return whether a VID is out of range, and that VID."""
         config = self.config
         # A cycle after their arrival, because comparing the VIDs takes a cycle.
         line, beat, comes = Signal(config.line_bits), Signal.like(beats.payload, reset_less=True), Signal()
         outside, worst = Signal(), Signal(32)
         first, vertices = self.command.first_vertex[: config.node_bits], self.command.vertices[: config.node_bits + 1]
-        m.d.sync += [beat.eq(beats.payload), comes.eq(beats.valid & in_edges)]
+        m.d.sync += [beat.eq(beats.payload), comes.eq(beats.valid)]
         m.d.comb += [
             self.write.valid.eq(comes),
             self.write.payload.address.eq(line),
@@ -190,7 +213,7 @@ class Loader(wiring.Component):
             m.d.sync += line.eq(0)
         return outside, worst
 
-    def _select(self, m: Module, beats: stream.Interface, in_edges: Signal, given: Signal, room: object) -> Signal:
+    def _select(self, m: Module, beats: stream.Interface, given: Signal, room: object) -> Signal:
         """Give a group of the offsets in a beat after the other; return whether one is taken."""
         config = self.config
         words, beat = config.load_words, beats.payload
@@ -212,8 +235,8 @@ class Loader(wiring.Component):
         m.d.comb += [
             given.there.eq(mask),
             given.last.eq(beat.last & final),
-            taken.eq(beats.valid & ~in_edges & room),
-            beats.ready.eq(in_edges | (room & final)),
+            taken.eq(beats.valid & room),
+            beats.ready.eq(room & final),
         ]
         with m.If(taken):
             m.d.sync += part.eq(Mux(final, 0, part + 1))

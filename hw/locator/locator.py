@@ -60,7 +60,7 @@ class Locator(wiring.Component):
     completion
         Result of the command: a code of `contracts.Error` and its info. Every record stream has ended by then.
     reading
-        Beats of the graph are left to request, which only the memory holds up.
+        Beats of the graph are left to request, which only the memory holds up: a bit for each of its clients.
     first_hubs
         All hubs of the first round, as soon as the rows are loaded, unless these are wrong.
     records
@@ -90,7 +90,7 @@ class Locator(wiring.Component):
                 "active": In(range(config.engines + 1)),
                 "command": In(stream.Signature(struct(COMMANDS[Opcode.LOCATE]))),
                 "completion": Out(stream.Signature(ErrorReport)),
-                "reading": Out(1),
+                "reading": Out(config.loaders),
                 "first_hubs": Out(stream.Signature(VID_BITS, always_ready=True)),
                 "records": Out(stream.Signature(RecordBeat)).array(config.outputs),
                 "counters": Out(Counters),
@@ -124,15 +124,16 @@ class Locator(wiring.Component):
         settings = Signal(Settings(config))
         clear = Signal()
         m.d.comb += [dispatcher.active.eq(self.active), self.reading.eq(loader.reading)]
-        wiring.connect(m, loader.request, wiring.flipped(self.requests[0]))
-        wiring.connect(m, wiring.flipped(self.beats[0]), loader.beat)
+        for n in range(config.loaders):
+            wiring.connect(m, loader.requests[n], wiring.flipped(self.requests[n]))
+            wiring.connect(m, wiring.flipped(self.beats[n]), loader.beats[n])
         wiring.connect(m, loader.rows, lists.i)
         wiring.connect(m, lists.o, states.rows)
         if config.external:
             # The edges are read once to be checked.
             m.d.comb += adjacency.settings.eq(settings)
-            wiring.connect(m, adjacency.request, wiring.flipped(self.requests[1]))
-            wiring.connect(m, wiring.flipped(self.beats[1]), adjacency.beat)
+            wiring.connect(m, adjacency.request, wiring.flipped(self.requests[config.loaders]))
+            wiring.connect(m, wiring.flipped(self.beats[config.loaders]), adjacency.beat)
         else:
             wiring.connect(m, loader.write, adjacency.write)
         wiring.connect(m, detector.o, generator.i)

@@ -120,7 +120,7 @@ def _inference(name: str, graph: Graph) -> dict[str, Any]:
         "cycles": outcome.cycles,
         "phases": outcome.run.phases,
         "useful": useful,
-        "limit_cycles": limit_cycles(useful, config.lanes, least, config.community.data_width // 8),
+        "limit_cycles": limit_cycles(useful, config.lanes, least, config.port_bytes),
         "utilisation": useful / (config.lanes * outcome.cycles),
         "published": PUBLISHED,
         "external_bytes": moved,

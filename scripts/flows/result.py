@@ -119,7 +119,7 @@ def make_result(
     """
     graph, config, chiplets = problem.graph, sizes.chiplet, sizes.chiplets
     useful = useful_operations(problem, exact)
-    bound, beat_bytes = compulsory_bytes(problem), chiplets * config.pe.data_width // 8
+    bound, beat_bytes = compulsory_bytes(problem), chiplets * config.port_bytes
     floating, answers = network.predictions(graph), graph.answers
     # The machine is judged by its own results, not by those of its model.
     machine = done.predictions if done else classes_of(exact[-1].results)

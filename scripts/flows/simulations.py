@@ -280,9 +280,9 @@ def simulate(
 
 def least_cycles(sizes: MachineConfig, problem: Problem, exact: Sequence[LayerResult]) -> int:
     """Return the cycles below which no machine with these lanes and memory ports computes a network."""
-    lanes, beat_bytes = sizes.chiplet.lanes, sizes.chiplet.pe.data_width // 8
+    chiplet = sizes.chiplet
     useful, bound = useful_operations(problem, exact), compulsory_bytes(problem)
-    return limit_cycles(useful, sizes.chiplets * lanes, bound, sizes.chiplets * beat_bytes)
+    return limit_cycles(useful, sizes.chiplets * chiplet.lanes, bound, sizes.chiplets * chiplet.port_bytes)
 
 
 def simulate_batches(

@@ -603,6 +603,24 @@ def test_any_graph_in_any_tiles_is_exact(tmp_path: Path) -> None:
     assert not any(found), found
 
 
+@pytest.mark.parametrize("clusters", [2, pytest.param(4, marks=full)])
+def test_clusters_are_exact(tmp_path: Path, clusters: int) -> None:
+    """Clusters with a memory port each: in PROCESS, in stages, in tiles, directed, after errors and resets."""
+    codes, after, errors = _errors()
+    again, resets = _resets()
+    parts = [_corners(), _larger(), _in_stages(), _in_tiles(), _directed(), _rooted()]
+    work = [job for _, jobs in parts for job in jobs]
+    sizes = dict.fromkeys(("clusters", "combiners", "pes", "units", "finishers"), clusters)
+    locator = {**SMALL["locator"], "engines": clusters, "outputs": clusters}  # type: ignore[dict-item]
+    found = run([*work, *errors, *resets], tmp_path, f"community_{clusters}_clusters", locator=locator, **sizes)
+    given = [problems[n * len(problems) // len(jobs)] for problems, jobs in parts for n in range(len(jobs))]
+    assert [mismatches(one, out) for one, out in zip(given, found, strict=False)] == [[]] * len(work)
+    failed, cut = found[len(work) :][: len(errors)], found[len(work) + len(errors) :]
+    assert [out.errors for out in failed[::2]] == [[code] for code in codes]
+    assert not any(mismatches(after, out) for out in failed[1::2])
+    assert not any(mismatches(again, out) for out in cut)
+
+
 @pytest.mark.parametrize(
     ("combiners", "multipliers", "pes", "units", "lanes"),
     [
@@ -639,6 +657,7 @@ def test_other_sizes_are_exact(
     [
         {"pes": 0}, {"combiners": 0}, {"combiners": 17}, {"kept": 48}, {"finishers": 0}, {"finishers": 13},
         {"units": 3}, {"scratch_lines": 64}, {"scratch_lines": 192},
+        {"clusters": 3}, {"clusters": 2, "finishers": 1}, {"clusters": 4, "pes": 6},
         {"community": {"ways": 3}}, {"community": {"multipliers": 3}}, {"community": {"multipliers": 32}},
         {"locator": {"outputs": 5}}, {"community": {"width": 64}},
         {"community": {"data_width": 64}}, {"community": {"width": 12}}, {"community": {"columns": 128}},

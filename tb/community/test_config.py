@@ -9,6 +9,19 @@ from contracts.errors import InputError
 from scripts.cli import app
 from scripts.config import load_machine
 
+#: Two clusters.
+CLUSTERS = """pe = "community"
+[ring]
+chiplets = 1
+[chiplet]
+clusters = 2
+finishers = 2
+scratch_lines = 128
+[locator]
+engines = 2
+outputs = 2
+"""
+
 
 def test_a_configuration_says_which_pe() -> None:
     assert load_machine("community", 1).chiplet.kind == "community"
@@ -26,6 +39,8 @@ def test_a_configuration_says_which_pe() -> None:
         ('pe = "community"\n[community]\npartials = 1\n', "community.partials: is unknown"),
         ('pe = "community"\n[chiplet]\nunits = 3\n', "units must be"),
         ('pe = "community"\n[community]\nk = 2\n', "community.k: is unknown"),
+        (CLUSTERS.replace("chiplets = 1", "chiplets = 2"), "clusters must be 1 on a ring, not 2"),
+        (CLUSTERS + "[attributes]\nwindow = 64\n", "window must be 0 with several clusters, not 64"),
     ],
 )
 def test_bad_configurations_are_refused(text: str, message: str, tmp_path: Path) -> None:

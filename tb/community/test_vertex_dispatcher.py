@@ -19,6 +19,8 @@ class Reader:
 
     def __init__(self, bench: Bench, pes: int, units: int) -> None:
         self.bench, self.pes, self.units = bench, pes, units
+        #: Its number and that of all dispatchers of a range.
+        self.number, self.clusters = parameters().get("number", 0), parameters().get("clusters", 1)
         self.order: list[dict[str, int]] = []
         self.owed = 0
         bench.take("o", self._take)
@@ -38,6 +40,10 @@ class Reader:
             owed = self.owed
             await self.bench.cycles(1)
             assert int(self.bench.dut.busy.value) or not owed or not self.owed
+
+    def of_range(self, first: int, vertices: int) -> range:
+        """Return what this one hands out of a range."""
+        return range(first, first + vertices)[self.number :: self.clusters]
 
     def apart(self) -> Counter[int]:
         """Return how often each separate vertex came."""
@@ -96,7 +102,7 @@ async def every_vertex_once(dut: Any, idle: float, stall: float) -> None:
             more = requests(bench, bench.random.randrange(60))
             asked[n] += more
             bench.drive(f"requests__{n}", more)
-        wanted.update(range(first, first + vertices))
+        wanted.update(reader.of_range(first, vertices))
         await begin_range(bench, first, vertices)
         await bench.until(lambda: len(reader.order) == wanted.total() + sum(map(len, asked)))
         await rest(bench)
@@ -117,12 +123,13 @@ async def pes_have_their_turns(dut: Any) -> None:
     turns = [wish["pe"] for wish in reader.order]
     assert all(after == (before + 1) % reader.pes for before, after in pairwise(turns))
     await begin_range(bench, 50, 60)
-    await bench.until(lambda: len(reader.apart()) == 60)
+    mine = len(reader.of_range(50, 60))
+    await bench.until(lambda: len(reader.apart()) == mine)
     first = next(n for n, wish in enumerate(reader.order) if wish["apart"])
-    assert all(wish["apart"] for wish in reader.order[first : first + 60])
+    assert all(wish["apart"] for wish in reader.order[first : first + mine])
     await bench.drain(quiet=1)
     await rest(bench)
-    assert len(reader.order) == 50 * reader.pes + 60
+    assert len(reader.order) == 50 * reader.pes + mine
 
 
 @cocotb.test()
@@ -135,7 +142,7 @@ async def a_range_waits_and_hubs_do_not(dut: Any) -> None:
     assert not int(dut.ended.value)
     dut.go.value = 1
     await rest(bench)
-    assert reader.apart() == Counter([1000, 1001, *range(10, 30)])
+    assert reader.apart() == Counter([1000, 1001, *reader.of_range(10, 20)])
 
 
 @cocotb.test()
@@ -155,7 +162,16 @@ async def a_reset_leaves_nothing(dut: Any) -> None:
     assert not int(dut.o__valid.value)
 
 
-@pytest.mark.parametrize(("pes", "units"), [(3, 2), (1, 1), (8, 4)])
-def test_vertex_dispatcher(pes: int, units: int) -> None:
-    sizes = {"pes": pes, "units": units, "nodes": 300}
-    simulate(vertex_dispatcher(**sizes), __name__, parameters=sizes, name=f"vertex_dispatcher_{pes}")
+@pytest.mark.parametrize(
+    ("pes", "units", "number", "clusters"), [(3, 2, 0, 1), (1, 1, 0, 1), (8, 4, 0, 1), (2, 2, 0, 2), (2, 1, 2, 4)]
+)
+def test_vertex_dispatcher(pes: int, units: int, number: int, clusters: int) -> None:
+    sizes = {"pes": pes, "units": units, "nodes": 300, "number": number, "clusters": clusters}
+    name = f"vertex_dispatcher_{pes}_{units}_{clusters}"
+    simulate(vertex_dispatcher(**sizes), __name__, parameters=sizes, name=name)
+
+
+@pytest.mark.parametrize(("number", "clusters"), [(0, 3), (2, 2), (-1, 1), (0, 0)])
+def test_dispatchers_are_numbered(number: int, clusters: int) -> None:
+    with pytest.raises(ValueError, match="must be"):
+        vertex_dispatcher(pes=1, units=1, nodes=300, number=number, clusters=clusters)

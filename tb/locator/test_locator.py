@@ -524,7 +524,7 @@ def test_one_engine(tmp_path: Path) -> None:
 
 
 def test_four_engines(tmp_path: Path) -> None:
-    run(tmp_path, engines=4, searches=2, outputs=3, hubs=128, data_width=128, **SMALL)
+    run(tmp_path, engines=4, searches=2, outputs=3, hubs=128, data_width=128, apart=True, **SMALL)
 
 
 def test_as_many_searches_as_in_a_chiplet(tmp_path: Path) -> None:
