@@ -455,9 +455,9 @@ def bench(
 ) -> None:
     """Run a benchmark.
 
-    One of ring, islands, community, machine, portfolio, networks, growth, scaling, stream, latency, attributes,
-    divided, cache-2050, cache-rates, dnp-rates, dnp-scaling, dnp-learning, dnp-gates. A table goes to the screen, JSON
-    and a plot to disk.
+    One of ring, islands, community, machine, portfolio, schemes, networks, growth, scaling, stream, latency,
+    attributes, divided, cache-2050, cache-rates, dnp-rates, dnp-scaling, dnp-learning, dnp-gates. A table goes to the
+    screen, JSON and a plot to disk.
     """
     from scripts.bench import catalogue
     from scripts.flows.outputs import checked_folder

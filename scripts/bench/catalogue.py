@@ -18,6 +18,7 @@ from scripts.bench import (
     portfolio,
     ring,
     scaling,
+    schemes,
     stream,
 )
 from scripts.dnp.bench import BENCHES as DNP_BENCHES
@@ -43,6 +44,10 @@ def _machine(out: Path) -> object:
 
 def _portfolio(out: Path) -> object:
     return portfolio.bench(out=out)
+
+
+def _schemes(out: Path) -> object:
+    return schemes.bench(out=out)
 
 
 def _networks(out: Path) -> object:
@@ -88,6 +93,7 @@ BENCHES: dict[str, Callable[[Path], object]] = {
     "community": _community,
     "machine": _machine,
     "portfolio": _portfolio,
+    "schemes": _schemes,
     "networks": _networks,
     "growth": _growth,
     "scaling": _scaling,

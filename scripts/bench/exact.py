@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from contracts.errors import InputError
+from golden.locator.schedule import ANY, Choice
 from golden.model.network import LayerResult, Problem
 from hw.config import MachineConfig
 from scripts.config import load_machine
@@ -46,6 +47,7 @@ def run_exactly(
     networks: Mapping[str, tuple[Problem, Sequence[LayerResult]]],
     title: str,
     placement: str = "tiles",
+    choices: Mapping[str, Choice] | None = None,
 ) -> Exact:
     """Run all networks that a machine has room for, without the units beside its chiplets.
 
@@ -59,6 +61,8 @@ def run_exactly(
         Of the simulator.
     placement
         As for `scripts.flows.simulations.place`.
+    choices
+        By name: thresholds, sizes of communities and shared sums of networks that do not have the default ones.
 
     Raises
     ------
@@ -71,7 +75,7 @@ def run_exactly(
     placed, jobs, refused = {}, dict[str, Job](), dict[str, str]()
     for name, (problem, _) in networks.items():
         try:
-            placed[name] = place(sizes, problem, placement)
+            placed[name] = place(sizes, problem, placement, (choices or {}).get(name, ANY))
             jobs[name] = Job(images_of(sizes, placed[name]), settings)
         except InputError as error:
             refused[name] = str(error)
