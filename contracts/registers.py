@@ -173,6 +173,24 @@ def _registers() -> tuple[Register, ...]:
             ),
             0,
         ),
+        (
+            "UNITS",
+            Access.READ,
+            _layout("Units", "Units whose work is counted (I5).", _u("count", 32, "number of units")),
+            0,
+        ),
+        (
+            "UNIT",
+            Access.WRITE,
+            _layout("Unit", "Unit that UNIT_CYCLES counts.", _u("number", 32, "below that of UNITS, else refused")),
+            0,
+        ),
+        (
+            "UNIT_CYCLES",
+            Access.READ,
+            _layout("UnitCycles", "Counts cycles; wraps.", _u("cycles", 32, "in which the unit worked")),
+            0,
+        ),
     ]
     registers = [
         Register(name, REGISTER_BYTES * number, access, layout, reset)

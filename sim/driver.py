@@ -143,6 +143,14 @@ class Driver:
             found[name] = low | (await self.read(f"{name.upper()}_HIGH"))["high"] << REGISTER_BITS
         return found
 
+    async def working(self) -> list[int]:
+        """Return by unit the cycles in which it has worked since the counters were cleared, modulo 2^32 (I5)."""
+        found = []
+        for number in range((await self.read("UNITS"))["count"]):
+            await self.write("UNIT", number=number)
+            found.append((await self.read("UNIT_CYCLES"))["cycles"])
+        return found
+
     async def start(self, address: int = 0) -> None:
         """Start the image at an offset in the bus' memory; counters begin at 0.
 

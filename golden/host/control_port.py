@@ -16,6 +16,8 @@ class ControlPort:
     ----------
     line_bits
         Width of line addresses at the memory port.
+    units
+        Units whose work is counted.
 
     Attributes
     ----------
@@ -23,18 +25,29 @@ class ControlPort:
         Line addresses of all runs begun.
     counters
         Values of the counters by name.
+    work
+        Cycles in which each unit has worked; set by the user, too.
+    command
+        Opcode and layer of the command under way, set by the user.
     """
 
-    def __init__(self, line_bits: int) -> None:
+    def __init__(self, line_bits: int, units: int = 1) -> None:
         self._line_bits = line_bits
         self._by_address = {entry.address: entry for entry in REGISTERS}
-        self._image = self._enabled = 0
+        self._image = self._enabled = self._unit = 0
         self._busy = self._done = False
         self._last: dict[str, int] = {}
         self._sticky = 0
         self._held = 0
         self.started: list[int] = []
         self.counters: dict[str, int] = {}
+        self.work = [0] * units
+        self.command = {"opcode": 0, "layer": 0}
+
+    @property
+    def busy(self) -> bool:
+        """Whether a run is under way."""
+        return self._busy
 
     @property
     def interrupt(self) -> bool:
@@ -70,6 +83,10 @@ class ControlPort:
             "COMPLETION": {key: self._last.get(key, 0) for key in ("error", "layer", "tag")},
             "INFO": {"info": self._last.get("info", 0)},
             "ERROR": {"error": self._sticky},
+            "COMMAND": self.command,
+            "UNITS": {"count": len(self.work)},
+            "UNIT": {"number": self._unit},
+            "UNIT_CYCLES": {"cycles": self.work[self._unit]},
         }
         if name in fields:
             return entry.layout.pack(fields[name]), True
@@ -89,6 +106,11 @@ class ControlPort:
         elif entry.name == "INTERRUPT":
             if mask & 1:
                 self._enabled = value & 1
+        elif entry.name == "UNIT":
+            unit = (value & mask) | (self._unit & ~mask & _BITS)
+            if unit >= len(self.work):
+                return False
+            self._unit = unit
         else:
             asked = entry.layout.unpack(value & mask)
             if asked["start"] and self._busy:
@@ -101,4 +123,5 @@ class ControlPort:
             if asked["clear"]:
                 self._sticky = 0
                 self.counters = {}
+                self.work = [0] * len(self.work)
         return True

@@ -11,6 +11,7 @@ from contracts import COMPLETION
 from contracts.registers import COUNTERS, REGISTER_BITS, REGISTER_BYTES, REGISTERS, register
 from hw.contracts import struct
 from hw.host.axi_lite import AXI4LiteSignature, AXILiteSubordinate
+from hw.host.unit_counters import UNITS_MAX
 from hw.memory.axi import connect_flat, flat_members
 from hw.memory.formats import line_address_width
 
@@ -35,7 +36,7 @@ class ControlPort(wiring.Component):
     """Registers of `contracts.registers` between a host and a machine.
 
     These accesses are refused with SLVERR and have no effect: an address without a register, a write to a read-only
-    register, a start during a run, and an image's address that the memory port cannot reach.
+    register, a start during a run, an image's address that the memory port cannot reach, and a unit beyond the last.
 
     Parameters
     ----------
@@ -45,6 +46,8 @@ class ControlPort(wiring.Component):
         Bits of each counter, 1..64; counters wrap.
     ports
         Memory ports, at least 1.
+    units
+        Units whose work is counted beside the port, by `hw.host.unit_counters`.
 
     Attributes
     ----------
@@ -58,6 +61,12 @@ class ControlPort(wiring.Component):
         Current command.
     read_beat, write_beat : In(range(ports + 1))
         Beats that pass the memory ports in this cycle.
+    clear : Out(1)
+        The host clears the counters in this cycle.
+    unit : Out
+        Unit that the host has selected.
+    unit_cycles : In(32)
+        Cycles in which it has worked, as of two cycles after it was selected at the latest.
 
     Raises
     ------
@@ -65,10 +74,14 @@ class ControlPort(wiring.Component):
         If a parameter is out of its range.
     """
 
-    def __init__(self, address_width: int = 32, counter_bits: int = 2 * REGISTER_BITS, ports: int = 1) -> None:
+    def __init__(
+        self, address_width: int = 32, counter_bits: int = 2 * REGISTER_BITS, units: int = 12, ports: int = 1
+    ) -> None:
         if not 1 <= counter_bits <= 2 * REGISTER_BITS:
             raise ValueError(f"counter_bits must be in 1..{2 * REGISTER_BITS}, not {counter_bits!r}")
-        self._counter_bits = counter_bits
+        if not 1 <= units <= UNITS_MAX:
+            raise ValueError(f"units must be in 1..{UNITS_MAX}, not {units!r}")
+        self._counter_bits, self._units = counter_bits, units
         self._line = unsigned(line_address_width(address_width))
         super().__init__(
             {
@@ -80,6 +93,10 @@ class ControlPort(wiring.Component):
                 "layer": In(8),
                 "read_beat": In(range(ports + 1)),
                 "write_beat": In(range(ports + 1)),
+                "clear": Out(1),
+                # Of one unit, too: Verilog has no ports without bits.
+                "unit": Out(range(max(2, units))),
+                "unit_cycles": In(REGISTER_BITS),
             }
         )
 
@@ -103,6 +120,9 @@ class ControlPort(wiring.Component):
             "INFO": last.info,
             "ERROR": sticky,
             "COMMAND": Cat(self.opcode, self.layer),
+            "UNITS": Const(self._units),
+            "UNIT": self.unit,
+            "UNIT_CYCLES": self.unit_cycles,
             "CONTROL": Const(0),
         }
         self._read(m, bus, values, counters)
@@ -110,11 +130,11 @@ class ControlPort(wiring.Component):
             m.d.sync += counter.eq(counter + counts)
         with m.If(self.start.ready):
             m.d.sync += self.start.valid.eq(0)
-        cleared = self._write(m, bus, registers)
+        self._write(m, bus, registers)
         # Behind the host's writes, so that a run that ends in the same cycle is not lost.
         with m.If(self.done.valid):
             m.d.sync += [busy.eq(0), done.eq(1), last.eq(self.done.payload)]
-            with m.If((sticky == 0) | cleared):
+            with m.If((sticky == 0) | self.clear):
                 m.d.sync += sticky.eq(self.done.payload.error)
         return m
 
@@ -133,12 +153,13 @@ class ControlPort(wiring.Component):
                             with m.If(bus.read):
                                 m.d.sync += held.eq(counter[REGISTER_BITS:])
 
-    def _write(self, m: Module, bus: AXILiteSubordinate, registers: _Registers) -> Signal:
-        """Refuse or carry out a write; return whether it clears the counters and the first error."""
+    def _write(self, m: Module, bus: AXILiteSubordinate, registers: _Registers) -> None:
+        """Refuse or carry out a write."""
         image, busy = registers.image, registers.busy
         # Bytes without a strobe keep their value; in registers that act, they are 0.
         mask = Cat(bit.replicate(8) for bit in bus.write_strobe)
         written = (bus.write_data & mask) | (image & ~mask)
+        unit = (bus.write_data & mask) | (self.unit & ~mask)
         control = data.View(struct(register("CONTROL").layout), bus.write_data & mask)
         m.d.comb += bus.write_refused.eq(1)
         with m.Switch(bus.write_index):
@@ -148,7 +169,8 @@ class ControlPort(wiring.Component):
                 m.d.comb += bus.write_refused.eq(written[self._line.width :].any())
             with m.Case(_index("INTERRUPT")):
                 m.d.comb += bus.write_refused.eq(0)
-        cleared = Signal()
+            with m.Case(_index("UNIT")):
+                m.d.comb += bus.write_refused.eq(unit >= self._units)
         with m.If(bus.write & ~bus.write_refused):
             with m.Switch(bus.write_index):
                 with m.Case(_index("CONTROL")):
@@ -157,7 +179,7 @@ class ControlPort(wiring.Component):
                     with m.If(control.start | control.acknowledge):
                         m.d.sync += registers.done.eq(0)
                     with m.If(control.clear):
-                        m.d.comb += cleared.eq(1)
+                        m.d.comb += self.clear.eq(1)
                         m.d.sync += registers.sticky.eq(0)
                         m.d.sync += [counter.eq(0) for counter in registers.counters.values()]
                 with m.Case(_index("IMAGE")):
@@ -165,7 +187,8 @@ class ControlPort(wiring.Component):
                 with m.Case(_index("INTERRUPT")):
                     with m.If(bus.write_strobe[0]):
                         m.d.sync += registers.enabled.eq(bus.write_data[0])
-        return cleared
+                with m.Case(_index("UNIT")):
+                    m.d.sync += self.unit.eq(unit)
 
 
 def _index(name: str) -> int:

@@ -9,6 +9,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from contracts.memory_ports import sharing, signals_of
 from hw.host.axi_lite import AXI4LiteSignature
 from hw.host.control_port import ADDRESS_WIDTH, ControlPort
+from hw.host.unit_counters import UnitCounters
 from hw.memory.axi import connect_flat, constant_members, drive_constants, flat_members
 from hw.memory.axi_narrower import AXINarrower
 from hw.stream.black_box import black_boxes_of
@@ -16,7 +17,7 @@ from hw.stream.black_box import black_boxes_of
 __all__ = ["Hosted"]
 
 #: Ports that the control port drives, and those that it observes.
-_CONTROLLED, _WATCHED = ("start", "done"), ("opcode", "layer")
+_CONTROLLED, _WATCHED = ("start", "done"), ("opcode", "layer", "working")
 
 
 class Hosted(wiring.Component):
@@ -25,7 +26,8 @@ class Hosted(wiring.Component):
     Parameters
     ----------
     machine
-        Has ``start``, ``done``, ``opcode``, ``layer`` and an AXI4 manager ``m_axi_*``, like `Chiplet`.
+        Has ``start``, ``done``, ``opcode``, ``layer``, ``working``, an AXI4 manager ``m_axi_*``, and the names of
+        the bits of ``working`` as ``config.parts``, like `Chiplet`.
     bus_width
         Width of the beats of its memory ports, if they are narrower than the machine's; see `AXINarrower`.
 
@@ -77,11 +79,18 @@ class Hosted(wiring.Component):
         """Black boxes of the machine, by the name of their module."""
         return black_boxes_of(self.machine)
 
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Names of the units whose work is counted, by number."""
+        return tuple(self.machine.config.parts)
+
     def elaborate(self, platform: Any) -> Module:
-        """Put the control port in front of the machine and observe its memory ports."""
+        """Put the control port in front of the machine; observe its memory ports and its units."""
         m = Module()
         m.submodules.machine = machine = self.machine
-        m.submodules.control = control = ControlPort(len(machine.m_axi_araddr), ports=len(self._memory))
+        units, ports = len(machine.working), len(self._memory)
+        m.submodules.control = control = ControlPort(len(machine.m_axi_araddr), units=units, ports=ports)
+        m.submodules.unit_counters = counters = UnitCounters(units)
         connect(m, control.start, machine.start)
         connect(m, machine.done, control.done)
         m.d.comb += [
@@ -90,6 +99,10 @@ class Hosted(wiring.Component):
             control.read_beat.eq(self._passing("r")),
             control.write_beat.eq(self._passing("w")),
             self.irq.eq(control.irq),
+            counters.working.eq(machine.working),
+            counters.clear.eq(control.clear),
+            counters.unit.eq(control.unit),
+            control.unit_cycles.eq(counters.cycles),
         ]
         for prefix in self._memory:
             drive_constants(m, self, prefix)

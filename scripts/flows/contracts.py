@@ -93,8 +93,9 @@ def markdown() -> str:
         "## Registers",
         "",
         "Of the control port (`hw.host.control_port`), 32 bits each. Any other address, a write of a register that",
-        "cannot be written, a start during a run and an image's address beyond the memory port end in SLVERR and have",
-        "no effect.",
+        "cannot be written, a start during a run, an image's address beyond the memory port and a unit beyond the last",
+        "end in SLVERR and have no effect. UNITS has the number of units of the hardware, UNIT_CYCLES the count of the",
+        "unit that UNIT selects ([host.md](host.md#work-of-units)).",
         "",
         *_table(
             ["address", "register", "access", "after reset", "meaning"],

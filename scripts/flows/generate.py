@@ -17,7 +17,7 @@ from typing import Any
 from amaranth.hdl import Shape
 from amaranth.lib import data
 
-from contracts.registers import ARRAY_MAP
+from contracts.registers import ARRAY_MAP, MACHINE_MAP, RegisterMap
 from hw.stream.black_box import black_boxes_of
 from scripts.blocks import Block
 from scripts.flows.fusesoc import core_file, machine_bench
@@ -97,19 +97,27 @@ def flat(table: Mapping[str, Any], before: str = "") -> dict[str, Any]:
 
 def is_hosted(ports: Sequence[Mapping[str, Any]]) -> bool:
     """Return whether a component with these ports is a machine behind its control port."""
-    return {"s_axil_awaddr", "m_axi_araddr", "irq"} <= {port["name"] for port in ports}
+    return {"s_axil_awaddr", "m_axi_araddr", "irq", "working"} <= {port["name"] for port in ports}
 
 
-def machine_files(module: str, ports: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+def machine_files(module: str, ports: Sequence[Mapping[str, Any]], units: Sequence[str]) -> dict[str, str]:
     """Return what other tools read of a machine behind its control port, by file name.
 
     A C header, CMSIS-SVD, JSON and IP-XACT of its registers, an example of a device tree, and a bench in C++.
+
+    Parameters
+    ----------
+    module, ports
+        Name of the module, and its ports as of `port_list`.
+    units
+        Names of the units whose work it counts, by number.
     """
+    table = _with_sizes(MACHINE_MAP, {"UNITS": len(units)})
     return {
         "atoll_registers.h": c_header(),
-        f"{module}.svd": svd(),
-        f"{module}.csr.json": csr_json(),
-        f"{module}.ipxact.xml": ipxact(module, ports),
+        f"{module}.svd": svd(table=table),
+        f"{module}.csr.json": csr_json(table, units),
+        f"{module}.ipxact.xml": ipxact(module, ports, table=table),
         f"{module}.dts": device_tree(),
         f"{module}_bench.cpp": machine_bench(module),
     }
@@ -130,9 +138,14 @@ def array_files(module: str, sizes: Mapping[str, int]) -> dict[str, str]:
     sizes
         Values of the registers that describe the hardware, by name.
     """
-    entries = tuple(replace(entry, reset=sizes.get(entry.name, entry.reset)) for entry in ARRAY_MAP.entries)
-    table = replace(ARRAY_MAP, entries=entries)
+    table = _with_sizes(ARRAY_MAP, sizes)
     return {"atoll_registers.h": c_header(), f"{module}.svd": svd(table=table), f"{module}.csr.json": csr_json(table)}
+
+
+def _with_sizes(table: RegisterMap, sizes: Mapping[str, int]) -> RegisterMap:
+    """Return a table with the values of the registers that describe the hardware, by name."""
+    entries = tuple(replace(entry, reset=sizes.get(entry.name, entry.reset)) for entry in table.entries)
+    return replace(table, entries=entries)
 
 
 def waived(text: str) -> str:
@@ -247,7 +260,7 @@ def generate_component(
         ports = port_list(component)
         (files / made.ports.name).write_text(json.dumps(ports, indent=1) + "\n")
         hosted = is_hosted(ports)
-        described = machine_files(module, ports) if hosted else {}
+        described = machine_files(module, ports, component.parts) if hosted else {}
         # A machine of a ring has links with the names of an array's streams.
         if is_array(ports) and not hosted:
             described = array_files(module, component.sizes())

@@ -160,7 +160,7 @@ def make_result(
         differences=differences,
         cycles=done.cycles if done else None,
         cycles_by_phase=cycles_by_phase(done.phases) if done else None,
-        balance=balance(config.parts, done.working) if done else None,
+        balance=balance(config.parts, done.unit_cycles) if done else None,
         macs=schema.Macs(
             useful=useful,
             lanes=lanes,

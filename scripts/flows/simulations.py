@@ -89,6 +89,8 @@ class Simulated:
         Of every chiplet's commands and of the gaps between them, from its start to its completion.
     working
         Of every chiplet, see `sim.models.activity.activity`.
+    unit_cycles
+        Cycles in which each part of every chiplet worked, from the registers of its control port.
     hidden
         int16 [nodes, features], results of the layer before the last as they lie in memory; None if there is none, or
         they stayed on the chip.
@@ -108,6 +110,7 @@ class Simulated:
     written: int
     phases: Sequence[list[Phase]]
     working: Sequence[npt.NDArray[np.uint8]]
+    unit_cycles: Sequence[Sequence[int]]
     hidden: Any = None
     ring: RingTraffic | None = None
     aggregation: Aggregation | None = None
@@ -270,6 +273,7 @@ def simulate(
         written=sum(run.memory["bytes_written"] for run in outcome.runs),
         phases=[every_cycle(run.phases, run.began, run.ended) for run in outcome.runs],
         working=[activity(folder, n) for n in range(sizes.chiplets)],
+        unit_cycles=[run.working for run in outcome.runs],
         hidden=results.get(layers - 2),
         ring=_traffic(placed, outcome.links) if sizes.ring else None,
         aggregation=aggregation(problem, images[0], counters) if sizes.community else None,

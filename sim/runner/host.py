@@ -41,6 +41,8 @@ class Run:
         Counts of the chiplet itself by name, of community PEs only.
     period
         Of the chiplet's clock, in ps. All cycles of a run are the chiplet's own.
+    working
+        Cycles in which each of the chiplet's parts worked, from the registers of its control port; empty without it.
     """
 
     completion: dict[str, int]
@@ -50,6 +52,7 @@ class Run:
     memory: dict[str, int]
     counters: dict[str, int]
     period: int = PERIOD
+    working: Sequence[int] = ()
 
     @property
     def cycles(self) -> int:
@@ -165,8 +168,9 @@ class Host:
 
     async def finish(self) -> Run:
         """Take the completion of a run that has ended, and return what was noted since `watch`."""
+        working: Sequence[int] = ()
         if self.driver is not None:
-            done = await self.driver.finish()
+            done, working = await self.driver.finish(), await self.driver.working()
             completion = {"error": done.error, "layer": done.layer, "tag": done.tag, "info": done.info}
             self._began = self._ended - (done.counters["cycles"] - _HANDED_OVER)
         else:
@@ -185,4 +189,5 @@ class Host:
             memory={name: after[name] - self._before[name] for name in after if name != "idle"},
             counters={name: int(self.port(name).value) for name in self._counters},
             period=self.clock.period,
+            working=working,
         )

@@ -79,6 +79,21 @@ int atoll_run(struct atoll *device, uint64_t physical, const void *data, size_t 
     return status == ATOLL_OK ? atoll_finish(device, finished, data, bytes) : status;
 }
 
+uint32_t atoll_units(struct atoll *device)
+{
+    return get(device, ATOLL_REG_UNITS);
+}
+
+int atoll_unit_cycles(struct atoll *device, uint32_t unit, uint32_t *cycles)
+{
+    put(device, ATOLL_REG_UNIT, unit);
+    /* A unit beyond the last is refused, and the register keeps its value. */
+    if (get(device, ATOLL_REG_UNIT) != unit)
+        return ATOLL_E_REGISTER;
+    *cycles = get(device, ATOLL_REG_UNIT_CYCLES);
+    return ATOLL_OK;
+}
+
 void atoll_interrupt(struct atoll *device, int enabled)
 {
     put(device, ATOLL_REG_INTERRUPT, enabled ? ATOLL_REG_INTERRUPT_DONE_MASK : 0u);

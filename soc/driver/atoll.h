@@ -84,6 +84,12 @@ int atoll_finish(struct atoll *device, struct atoll_finished *finished, const vo
 int atoll_run(struct atoll *device, uint64_t physical, const void *data, size_t bytes,
               struct atoll_finished *finished);
 
+/* Number of units of the machine whose work is counted. */
+uint32_t atoll_units(struct atoll *device);
+
+/* Reads the cycles in which a unit has worked since the last start; ATOLL_E_REGISTER if there is no such unit. */
+int atoll_unit_cycles(struct atoll *device, uint32_t unit, uint32_t *cycles);
+
 /* Lets the interrupt output follow the end of runs (not 0), or stay low (0). */
 void atoll_interrupt(struct atoll *device, int enabled);
 

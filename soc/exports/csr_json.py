@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 from contracts import VERSION
 from contracts.registers import MACHINE_MAP, REGISTER_BITS, RegisterMap
@@ -10,12 +11,21 @@ from contracts.registers import MACHINE_MAP, REGISTER_BITS, RegisterMap
 __all__ = ["csr_json"]
 
 
-def csr_json(table: RegisterMap = MACHINE_MAP) -> str:
-    """Return all registers of a table in the order of their addresses."""
+def csr_json(table: RegisterMap = MACHINE_MAP, units: Sequence[str] = ()) -> str:
+    """Return all registers of a table in the order of their addresses.
+
+    Parameters
+    ----------
+    table
+        The registers.
+    units
+        Names of the units whose work the machine counts, by number: what the register UNIT selects.
+    """
     listed = {
         "name": table.name,
         "version": VERSION,
         "register_bits": REGISTER_BITS,
+        **({"units": list(units)} if units else {}),
         "registers": [
             {
                 "name": entry.name,

@@ -12,7 +12,7 @@ from xml.etree.ElementTree import Element, SubElement
 
 from contracts import VERSION
 from contracts.memory_ports import sharing, signals_of
-from contracts.registers import REGISTER_BITS, REGISTERS, Access
+from contracts.registers import MACHINE_MAP, REGISTER_BITS, Access, RegisterMap
 
 __all__ = ["SCHEMA", "ipxact"]
 
@@ -25,7 +25,9 @@ _LIBRARY = "xilinx.com"
 _CLOCK, _RESET, _MEMORY, _CONTROL = "clk", "rst", "m_axi", "s_axil"
 
 
-def ipxact(module: str, ports: Sequence[Mapping[str, Any]], clock_hz: int | None = None) -> str:
+def ipxact(
+    module: str, ports: Sequence[Mapping[str, Any]], clock_hz: int | None = None, table: RegisterMap = MACHINE_MAP
+) -> str:
     """Return the component of a machine behind its control port.
 
     Parameters
@@ -36,6 +38,8 @@ def ipxact(module: str, ports: Sequence[Mapping[str, Any]], clock_hz: int | None
         Its ports as in the list of `atoll generate`.
     clock_hz
         Frequency to say for the clock, in Hz; None: none.
+    table
+        Its registers.
     """
     ElementTree.register_namespace("spirit", SCHEMA)
     root = _add(None, "component")
@@ -62,7 +66,7 @@ def ipxact(module: str, ports: Sequence[Mapping[str, Any]], clock_hz: int | None
     data = next(int(port["width"]) for port in ports if port["name"] == f"{_MEMORY}_rdata")
     for tag, text in (("name", _MEMORY), ("range", f"{1 << width:#x}"), ("width", str(data))):
         _add(spaces, tag, text)
-    _registers(root)
+    _registers(root, table)
     _model(root, module, ports)
     files = _add(_add(root, "fileSets"), "fileSet")
     _add(files, "name", "rtl")
@@ -131,16 +135,16 @@ def _signal(
     _finish(interface, [(logical, name)], parameters)
 
 
-def _registers(root: Element) -> None:
-    table = _add(_add(root, "memoryMaps"), "memoryMap")
-    _add(table, "name", _CONTROL)
-    block = _add(table, "addressBlock")
+def _registers(root: Element, table: RegisterMap) -> None:
+    memory_map = _add(_add(root, "memoryMaps"), "memoryMap")
+    _add(memory_map, "name", _CONTROL)
+    block = _add(memory_map, "addressBlock")
     for tag, text in (
         ("name", "registers"), ("baseAddress", "0"), ("range", f"{_SPAN:#x}"), ("width", str(REGISTER_BITS)),
         ("usage", "register"),
     ):  # fmt: skip
         _add(block, tag, text)
-    for entry in REGISTERS:
+    for entry in table.entries:
         register = _add(block, "register")
         for tag, text in (
             ("name", entry.name), ("description", entry.layout.doc), ("addressOffset", f"{entry.address:#x}"),

@@ -1,7 +1,5 @@
 """Balance of units by cycles at work: kinds, several chiplets, nothing at work."""
 
-import numpy as np
-
 from scripts.flows.balance import balance, balance_rows
 from scripts.flows.schema import Balance
 
@@ -9,8 +7,7 @@ PARTS = ("PE 0 multipliers", "PE 0 adders", "PE 1 multipliers", "PE 1 adders", "
 
 
 def test_units_of_a_kind_are_compared_over_all_chiplets() -> None:
-    first = np.array([[60, 1, 64, 2, 9], [64, 0, 10, 0, 9]], dtype=np.uint8)
-    second = np.array([[64, 0, 64, 5, 9]] * 5, dtype=np.uint8)
+    first, second = [124, 1, 74, 2, 18], [320, 0, 320, 25, 45]
     found = balance(PARTS, [first, second])
     assert found == [
         Balance("PE multipliers", 4, 320, (124 + 74 + 640) / 4, 320 * 4 / 838),
@@ -24,6 +21,6 @@ def test_units_of_a_kind_are_compared_over_all_chiplets() -> None:
 
 
 def test_units_that_never_work_have_no_balance() -> None:
-    found = balance(("PE 0", "PE 1"), [np.zeros((3, 2), dtype=np.uint8)])
+    found = balance(("PE 0", "PE 1"), [[0, 0]])
     assert found == []
     assert balance_rows(found) == balance_rows(None) == []

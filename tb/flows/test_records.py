@@ -151,7 +151,7 @@ def test_parts_are_checked_among_their_own_vertices() -> None:
     late = [replace(record, round_number=record.round_number + record.hub_edges * 9) for record in found[0][0]]
     (line,) = location.wrong_records(GRAPH, search, [[late], found[1]])
     assert line.endswith("is in no L and no community")
-    done = {"cycles": 1, "seconds": 1.0, "read": 0, "written": 0, "phases": [], "working": []}
+    done = {"cycles": 1, "seconds": 1.0, "read": 0, "written": 0, "phases": [], "working": [], "unit_cycles": []}
     assert Simulated([], np.zeros(34), **done, located=found).records is None  # type: ignore[arg-type]
     assert Simulated([], np.zeros(34), **done, located=found[:1]).records is found[0][0]  # type: ignore[arg-type]
 

@@ -52,6 +52,10 @@ def test_run_writes_every_key(tmp_path: Path) -> None:
     )
     macs = result["macs"]
     assert macs["utilisation"] == pytest.approx(macs["useful"] / (macs["lanes"] * result["cycles"]))
+    # Every PE of every chiplet has its own count.
+    (balance,) = result["balance"]
+    assert (balance["kind"], balance["units"]) == ("PE", 4 * len(load_machine("default", 4).chiplet.parts))
+    assert 0 < balance["mean"] <= balance["busiest"] < result["cycles"]
 
 
 #: Two chiplets, each on a clock of its own.
@@ -318,7 +322,18 @@ def test_a_head_with_hidden_layers_learns_as_the_rule_says(tmp_path: Path) -> No
 def test_a_head_that_differs_is_told(errors: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And after a network that differs there is none."""
     differs, hidden = "head, weights: 1 of 32 values differ", np.zeros((34, 16), np.int16)
-    found = Simulated([], hidden[:, :2], cycles=9, seconds=1, read=0, written=0, phases=[[]], working=[], hidden=hidden)
+    found = Simulated(
+        [],
+        hidden[:, :2],
+        cycles=9,
+        seconds=1,
+        read=0,
+        written=0,
+        phases=[[]],
+        working=[],
+        unit_cycles=[],
+        hidden=hidden,
+    )
     learnt = HeadRun(
         errors, [hidden[:, :2]] * 3, {"learning": 5, "reading": 1, "scoring": 2, "commands": 1, "total": 9}
     )

@@ -31,7 +31,8 @@ class ControlPortSpec(Elaboratable):
         for name in free:
             port = getattr(dut, f"s_axil_{name}")
             m.d.comb += port.eq(AnySeq(len(port)))
-        for port in (dut.opcode, dut.layer, dut.read_beat, dut.write_beat, dut.done.valid, dut.start.ready):
+        free_inputs = (dut.opcode, dut.layer, dut.read_beat, dut.write_beat, dut.unit_cycles)
+        for port in (*free_inputs, dut.done.valid, dut.start.ready):
             m.d.comb += port.eq(AnySeq(len(port)))
         m.d.comb += Value.cast(dut.done.payload).eq(AnySeq(len(Value.cast(dut.done.payload))))
 

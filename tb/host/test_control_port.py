@@ -21,6 +21,7 @@ from tb.host.formal_control_port import PROOFS
 CONTROL = register("CONTROL")
 LINE_BITS = 14
 WIDEST = 64
+UNITS = 5
 #: A start, an acknowledgement, a clear.
 START, ACKNOWLEDGE, CLEAR = 1, 2, 4
 
@@ -35,13 +36,13 @@ class Port:
 
     def __init__(self, bench: Bench, stall: float = 0.0) -> None:
         self.bench, self.dut = bench, bench.dut
-        self.model = Model(LINE_BITS)
+        self.model = Model(LINE_BITS, UNITS)
         self.host = AxiLiteMaster(AxiLiteBus.from_prefix(self.dut, "s_axil"), self.dut.clk, self.dut.rst)
         if stall:
             write, read = self.host.write_if, self.host.read_if
             for channel in (write.aw_channel, write.w_channel, write.b_channel, read.ar_channel, read.r_channel):
                 channel.set_pause_generator(pauses(Random(bench.random.getrandbits(32)), stall))
-        for name in ("opcode", "layer", "read_beat", "write_beat"):
+        for name in ("opcode", "layer", "read_beat", "write_beat", "unit_cycles"):
             getattr(self.dut, name).value = 0
         self.taken: list[int] = []
         bench.take("start", self.taken.append)
@@ -81,7 +82,7 @@ def completion(random: Random, error: int | None = None) -> dict[str, int]:
 
 
 async def make(dut: Any, stall: float = 0.0) -> Port:
-    return Port(await start(dut, ControlPort(LINE_BITS + 6, counter_bits())), stall)
+    return Port(await start(dut, ControlPort(LINE_BITS + 6, counter_bits(), UNITS)), stall)
 
 
 def counter_bits() -> int:
@@ -93,7 +94,7 @@ def counter_bits() -> int:
 async def every_register_reads_as_it_is_after_reset(dut: Any) -> None:
     port = await make(dut)
     for entry in REGISTERS:
-        assert await port.read(entry.address) == entry.reset
+        assert await port.read(entry.address) == (UNITS if entry.name == "UNITS" else entry.reset)
 
 
 @cocotb.test()
@@ -183,16 +184,72 @@ async def nothing_that_ends_is_lost_whatever_is_written(dut: Any) -> None:
 
 
 @cocotb.test()
-async def the_command_under_way_is_shown(dut: Any) -> None:
+async def any_state_reads_as_it_is(dut: Any) -> None:
+    """Whatever is written to any register, however runs end, and whatever is shown beside it."""
     port = await make(dut)
-    entry = register("COMMAND")
-    for number in range(8):
-        for opcode, layer in ((1 << number, 0), (0, 1 << number)):
-            dut.opcode.value, dut.layer.value = opcode, layer
-            await port.bench.cycles(1)
-            got = await port.host.read(entry.address, 4)
-            assert entry.layout.unpack(int.from_bytes(got.data, "little"))["opcode"] == opcode
-            assert entry.layout.unpack(int.from_bytes(got.data, "little"))["layer"] == layer
+    random = port.bench.random
+    strobes = [((1 << length) - 1) << first for length in range(1, 5) for first in range(5 - length)]
+    selected = register("UNIT").address
+    for _ in range(60):
+        for _ in range(random.randrange(4)):
+            value = random.getrandbits(random.choice((1, 2, 3, LINE_BITS, 32)))
+            await port.write(random.choice(REGISTERS).address, value, random.choice(strobes))
+        if port.model.busy and random.random() < 0.5:
+            await port.complete(completion(random, random.choice((0, random.randrange(256)))))
+        port.model.command = command = {name: random.getrandbits(8) for name in ("opcode", "layer")}
+        dut.opcode.value, dut.layer.value = command["opcode"], command["layer"]
+        cycles = random.getrandbits(32)
+        dut.unit_cycles.value = port.model.work[port.model.read(selected)[0]] = cycles
+        for entry in random.sample(REGISTERS, 8):
+            if not entry.name.endswith(("_LOW", "_HIGH")):
+                await port.read(entry.address)
+        assert bool(dut.irq.value) == port.model.interrupt
+    assert port.taken == port.model.started
+
+
+@cocotb.test()
+async def units_are_selected_by_their_number(dut: Any) -> None:
+    port = await make(dut)
+    unit, cycles = register("UNIT").address, register("UNIT_CYCLES").address
+    for number in (*range(UNITS), *(1 << bit for bit in range(32)), UNITS):
+        await port.write(unit, number)
+        selected = await port.read(unit)
+        assert int(dut.unit.value) == selected == min(selected, UNITS - 1)
+        dut.unit_cycles.value = port.model.work[selected] = port.bench.random.getrandbits(32)
+        await port.read(cycles)
+    # Bytes without a strobe keep their value, and count.
+    for number, strobe in ((3, 1), (0x100, 2), (1, 0xE), (0, 1), (2, 0xF)):
+        await port.write(unit, number, strobe)
+        await port.read(unit)
+
+
+@cocotb.test()
+async def the_counters_of_units_are_cleared_with_the_others(dut: Any) -> None:
+    """In one cycle of a write that clears, and in no other."""
+    port = await make(dut)
+    cleared = 0
+
+    async def watch() -> None:
+        nonlocal cleared
+        while True:
+            await port.bench.edge
+            cleared += int(dut.clear.value)
+
+    cocotb.start_soon(watch())
+    for address, value, clears in (
+        (CONTROL.address, CLEAR, 1),
+        (CONTROL.address, START, 0),
+        (CONTROL.address, START | CLEAR, 0),  # refused: a run is under way
+        (CONTROL.address, ACKNOWLEDGE | CLEAR, 1),
+        (CONTROL.address, ACKNOWLEDGE, 0),
+        (register("IMAGE").address, CLEAR, 0),
+        (register("UNIT").address, CLEAR, 0),
+        (register("STATUS").address, CLEAR, 0),
+    ):
+        cleared = 0
+        await port.write(address, value)
+        await port.bench.cycles(4)
+        assert cleared == clears, (address, value)
 
 
 async def counted(port: Port) -> dict[str, int]:
@@ -241,7 +298,7 @@ async def counters_count_runs_and_beats(dut: Any) -> None:
 @cocotb.test()
 async def the_cycles_of_a_run_are_exact(dut: Any) -> None:
     port = await make(dut)
-    for length in (0, 1, 17, 300):
+    for length in (0, 1, 17, 300, 700):
         await port.write(CONTROL.address, START | CLEAR)
         while not port.taken:
             await port.bench.edge
@@ -305,13 +362,14 @@ async def a_reset_in_the_middle_leaves_nothing(dut: Any) -> None:
     for _ in range(4):
         await port.write(register("IMAGE").address, 5)
         await port.write(register("INTERRUPT").address, 1)
+        await port.write(register("UNIT").address, UNITS - 1)
         await port.write(CONTROL.address, START)
         await port.bench.cycles(port.bench.random.randrange(1, 9))
         await port.bench.reset()
-        port.model = Model(LINE_BITS)
+        port.model = Model(LINE_BITS, UNITS)
         await port.bench.cycles(4)
         for entry in REGISTERS:
-            assert await port.read(entry.address) == entry.reset
+            assert await port.read(entry.address) == (UNITS if entry.name == "UNITS" else entry.reset)
     port.taken.clear()
     port.model.started.clear()
     await port.write(register("IMAGE").address, 9)
@@ -321,12 +379,14 @@ async def a_reset_in_the_middle_leaves_nothing(dut: Any) -> None:
 
 
 def test_control_port() -> None:
-    simulate(ControlPort(LINE_BITS + 6), __name__)
+    simulate(ControlPort(LINE_BITS + 6, units=UNITS), __name__)
 
 
 def test_control_port_refuses() -> None:
     with pytest.raises(ValueError, match=r"counter_bits must be in 1\.\.64, not 0"):
         ControlPort(counter_bits=0)
+    with pytest.raises(ValueError, match=r"units must be in 1\.\.4096, not 0"):
+        ControlPort(units=0)
 
 
 def test_control_port_proofs() -> None:

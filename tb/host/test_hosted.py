@@ -18,20 +18,26 @@ from cocotbext.axi import AxiLiteBus, AxiLiteMaster, AxiResp
 
 from contracts import HEADER, LINE_BYTES, MAGIC, VERSION, Error, Model
 from contracts.registers import REGISTERS, register
+from golden.community.image import build_community_image
 from golden.image import Image, build_image
 from golden.model.network import Problem, infer
 from hw.host.factories import NARROW, hosted_chiplet
 from hw.host.hosted import Hosted
 from hw.machine import machine_of
 from hw.ring.formats import RingConfig
+from scripts.config import load_machine
 from sim.driver import Bus, Driver, DriverError, Finished, MappedBus, now, physical_base
 from sim.harness import CLOCK_NS, parameters
 from sim.harness.build import to_rtlil
 from sim.host.bus import SimulatedBus
+from sim.models.activity import activity
 from sim.models.memory import Memory
 from sim.models.simulate import simulate_with_memory
 from sim.models.wrap import MemoryModel
 from sim.problems import random_graph, random_problem
+from sim.runner.jobs import Job, Settings, mismatches
+from sim.runner.run import run_jobs
+from tb.flows.configurations import small_community
 
 BEAT_BYTES = NARROW.pe.data_width // 8
 MEMORY_BYTES = 1 << 16
@@ -157,6 +163,8 @@ async def what_the_driver_cannot_do_it_says(dut: Any) -> None:
     await driver.start()
     with pytest.raises(DriverError, match="register STATUS: busy, expected no run under way"):
         await driver.start()
+    with pytest.raises(DriverError, match=r"write of 0x2 to 0x2c: SLVERR"):
+        await driver.write("UNIT", number=len(await driver.working()))
     with pytest.raises(DriverError, match="register STATUS: not done after 0 waits"):
         await Driver(bus, patience=0).finish()
     assert (await driver.finish()).error == Error.NONE
@@ -170,6 +178,30 @@ def test_hosted(tmp_path: Path) -> None:
         name="hosted",
         memories={"m_axi": MemoryModel(depth=MEMORY_BYTES // BEAT_BYTES)},
     )
+
+
+@pytest.mark.parametrize("kind", ["gather", "community"])
+def test_registers_count_the_cycles_in_which_units_work(kind: str, tmp_path: Path) -> None:
+    """As a recorder in the simulation counts them, from 0 in each run."""
+    sizes: Any = NARROW
+    build: Any = build_image
+    if kind == "community":
+        (tmp_path / "small.toml").write_text(small_community(512))
+        sizes, build = load_machine(str(tmp_path / "small.toml"), 1).chiplet, build_community_image
+    problem = problems()[0]
+    image = build(problem)
+    seen = []
+    for name, resets in (("once", [True]), ("twice", [True, False])):
+        (folder := tmp_path / name).mkdir()
+        jobs = [Job([image], Settings(settle=sizes.settling, reset=reset)) for reset in resets]
+        outcomes, _ = run_jobs(sizes, jobs, folder, name=f"counted_{kind}", hosted=True)
+        assert not any(mismatches(problem, outcome) for outcome in outcomes)
+        counts = [outcome.run.working for outcome in outcomes]
+        np.testing.assert_array_equal(np.sum(counts, axis=0), activity(folder).sum(axis=0, dtype=np.int64))
+        seen += counts
+    assert all(len(counts) == len(sizes.parts) and min(counts) > 0 for counts in seen)
+    # The second run has begun at 0 without a reset.
+    assert sum(seen[2]) < 1.5 * sum(seen[0])
 
 
 class _Fifo(wiring.Component):

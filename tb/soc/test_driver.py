@@ -83,7 +83,8 @@ class Played:
 
     def __init__(self, library: Any, waits: int = 3, ends: int = Error.NONE, reach: int = 26) -> None:
         self.library, self.waits, self.ends, self.reach = library, waits, ends, reach
-        self.values = {"ID": MAGIC, "VERSION": VERSION}
+        self.work = [17, 0xFFFF_FFFF, 5]
+        self.values = {"ID": MAGIC, "VERSION": VERSION, "UNITS": len(self.work)}
         self.written: list[tuple[str, int]] = []
         self.synced: list[tuple[str, int]] = []
         self.names = {register(name).address: name for name in self._names()}
@@ -97,7 +98,8 @@ class Played:
     @staticmethod
     def _names() -> list[str]:
         counters = [f"{name.upper()}_{half}" for name in COUNTERS for half in ("LOW", "HIGH")]
-        return ["ID", "VERSION", "CONTROL", "STATUS", "IMAGE", "INTERRUPT", "COMPLETION", "INFO", *counters]
+        return ["ID", "VERSION", "CONTROL", "STATUS", "IMAGE", "INTERRUPT", "COMPLETION", "INFO",
+                "UNITS", "UNIT", "UNIT_CYCLES", *counters]  # fmt: skip
 
     def read(self, _: Any, address: int) -> int:
         """Return a register."""
@@ -107,8 +109,11 @@ class Played:
         """Keep a write, and what it changes."""
         name = self.names[address]
         self.written.append((name, value))
-        if name != "IMAGE" or not value >> self.reach:
+        refused = (name == "IMAGE" and value >> self.reach) or (name == "UNIT" and value >= len(self.work))
+        if not refused:
             self.values[name] = value
+        if name == "UNIT":
+            self.values["UNIT_CYCLES"] = self.work[self.values.get("UNIT", 0)]
         if name == "CONTROL" and value & 1:
             self.values["STATUS"] = register("STATUS").layout.pack({"busy": 1})
 
@@ -153,6 +158,19 @@ def test_a_run_goes_by_the_registers(library: Any) -> None:
     assert played.synced == [("flush", 5), ("discard", 5)]
     assert (finished.error, finished.layer, finished.tag, finished.info) == (0, 1, 9, 77)
     assert list(finished.counters) == [(2 << 32) + 5, 6, 0]
+
+
+def test_the_work_of_every_unit_can_be_read(library: Any) -> None:
+    played, cycles = Played(library), ctypes.c_uint32()
+    assert played.open() == OK
+    device = ctypes.byref(played.device)
+    units = library.atoll_units(device)
+    assert units == len(played.work)
+    for number, work in enumerate(played.work):
+        assert library.atoll_unit_cycles(device, ctypes.c_uint32(number), ctypes.byref(cycles)) == OK
+        assert cycles.value == work
+    assert library.atoll_unit_cycles(device, ctypes.c_uint32(units), ctypes.byref(cycles)) == REGISTER
+    assert cycles.value == played.work[-1]
 
 
 @pytest.mark.parametrize(

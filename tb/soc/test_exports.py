@@ -143,11 +143,17 @@ def test_the_device_tree_has_the_registers_and_the_buffer() -> None:
 
 
 def test_a_machine_comes_with_all_of_them() -> None:
-    files = machine_files("machine_small", port_list(make_machine("small", 1)))
+    machine = make_machine("small", 1)
+    files = machine_files("machine_small", port_list(machine), machine.parts)
     assert set(files) == {
         "atoll_registers.h", "machine_small.svd", "machine_small.csr.json", "machine_small.ipxact.xml",
         "machine_small.dts", "machine_small_bench.cpp",
     }  # fmt: skip
+    found = json.loads(files["machine_small.csr.json"])
+    assert found["units"] == [f"PE {n}" for n in range(len(machine.working))]
+    assert {one["name"]: one["reset"] for one in found["registers"]}["UNITS"] == len(machine.working)
+    for name in ("machine_small.svd", "machine_small.ipxact.xml"):
+        assert re.search(rf">UNITS<.*?>{len(machine.working):#x}<", files[name], re.S), name
 
 
 def test_an_array_comes_with_its_registers() -> None:
