@@ -44,7 +44,7 @@ __all__ = ["COMBINER_MODULE", "HUB_MODULE", "PE_MODULE", "CommunityEngine"]
 COMBINER_MODULE, PE_MODULE, HUB_MODULE = "community_combiner", "community_pe", "community_hub_unit"
 
 #: Readers of a cluster.
-_READERS = ("features", "combined")
+_READERS = ("features", "combined_reader")
 #: Readers of the engine that share the clusters' ports with them: the graph through the first ports, then these.
 _SHARED = ("parameters", "table")
 #: Hubs of the first round that are combined before their records are there: enough until those come. More would leave
@@ -64,8 +64,8 @@ class _Cluster:
     dispatcher: RecordDispatcher
     vertices: VertexDispatcher
     features: FeatureReader
-    combined: CombinedReader
-    beats: BeatStore
+    combined_reader: CombinedReader
+    beat_store: BeatStore
     combiners: Sequence[PECore]
     pes: Sequence[CommunityPE]
     units: Sequence[HubUnit]
@@ -229,18 +229,11 @@ class CommunityEngine(wiring.Component):
             parameters=ParameterReader(community.pe, self.port[0]),
             clusters=[self._make_cluster(n) for n in range(config.clusters)],
         )
-        for name in ("controller", "locator"):
+        for name in ("controller", "locator", "table", "parameters"):
             m.submodules[name] = getattr(blocks, name)
         for cluster in blocks.clusters:
-            for name in ("dispatcher", "vertices"):
+            for name in ("dispatcher", "vertices", "features", "combined_reader", "beat_store", "writer"):
                 m.submodules[cluster.among(name)] = getattr(cluster, name)
-        m.submodules.table = blocks.table
-        for cluster in blocks.clusters:
-            m.submodules[cluster.among("features")] = cluster.features
-        m.submodules.parameters = blocks.parameters
-        for cluster in blocks.clusters:
-            m.submodules[cluster.among("writer")] = cluster.writer
-            m.submodules[cluster.among("combined_reader")] = cluster.combined
         for n, combiner in enumerate(blocks.combiners):
             m.submodules[f"combiner_{n}"] = BlackBox(combiner, COMBINER_MODULE) if self.once else combiner
         for n, weights in enumerate(blocks.weights):
@@ -268,8 +261,8 @@ class CommunityEngine(wiring.Component):
             ),
             vertices=VertexDispatcher(community, pes, units, nodes, number, config.clusters),
             features=FeatureReader(community, combiners, self.port[0], config.depth),
-            combined=CombinedReader(community, self.port[0], config.depth),
-            beats=BeatStore(community, combiners),
+            combined_reader=CombinedReader(community, self.port[0], config.depth),
+            beat_store=BeatStore(community, combiners),
             combiners=[self.combiner_module() for _ in range(combiners)],
             pes=[self.pe_module() for _ in range(pes)],
             units=[self.hub_module() for _ in range(units)],
@@ -452,14 +445,13 @@ class CommunityEngine(wiring.Component):
             features.found.eq(table.found[cluster.number]),
             # Features wait until the combiners have their weights, and rows until there are biases.
             features.go.eq(controller.weights_there),
-            cluster.combined.go.eq(controller.weights_there),
+            cluster.combined_reader.go.eq(controller.weights_there),
         ]
-        connect(m, features.combined, cluster.combined.i)
+        connect(m, features.combined, cluster.combined_reader.i)
         for pe, port in zip(cluster.pes, vertices.requests, strict=True):
             connect(m, pe.node_request, port)
         connect(m, vertices.o, features.i)
-        beats = cluster.beats
-        m.submodules[cluster.among("beat_store")] = beats
+        beats = cluster.beat_store
         connect(m, features.o, beats.i)
         for n, combiner in enumerate(cluster.combiners):
             m.d.comb += [
@@ -559,7 +551,7 @@ class CommunityEngine(wiring.Component):
         # The low bits of a VID name the hub unit, of which a cluster has neighbouring ones.
         units = [unit.combined for unit in cluster.units]
         bits = exact_log2(len(units))
-        sources = [*(combiner.o for combiner in cluster.combiners), cluster.combined.o]
+        sources = [*(combiner.o for combiner in cluster.combiners), cluster.combined_reader.o]
         combined, row, _ = merge(m, cluster.among("combined"), sources, community.pe.row_beat)
         tag = community.tag_of(row)
         for n, pe in enumerate(cluster.pes):
