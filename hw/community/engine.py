@@ -50,7 +50,7 @@ _SHARED = ("parameters", "table")
 #: Hubs of the first round that are combined before their records are there: enough until those come. More would leave
 #: PEs without work when they wait for the planning of large records.
 _EARLY = 128
-#: Most buses of rows from hub units to PEs.
+#: Most buses of rows from hub units to PEs, for each cluster.
 _BUSES = 4
 #: Counters of what PEs do, and the pulses that they count.
 _PE_COUNTERS = {"gross": "gross", "formed": "formed", "worked": "adding"}
@@ -469,7 +469,8 @@ class CommunityEngine(wiring.Component):
         holds up few others.
         """
         controller, community, pes, units = blocks.controller, self.config.community, blocks.pes, blocks.units
-        buses = 1 << min(_BUSES, len(pes)).bit_length() - 1 if len(units) > 1 else 1
+        most = min(_BUSES * self.config.clusters, len(pes))
+        buses = 1 << most.bit_length() - 1 if len(units) > 1 else 1
         m.submodules.requests = requests = Crossbar(community.hub_request, len(pes), len(units), "vid")
         m.submodules.partials = partials = Crossbar(community.partial, len(pes), len(units), "vid", whole=True)
         m.submodules.hub_rows = rows = Crossbar(community.hub_row, len(units), buses, "pe", whole=True)
