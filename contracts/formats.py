@@ -367,6 +367,12 @@ COMMANDS: dict[Opcode, Layout] = {
             _line("rows", "the positions' attributes, at the same distance"),
             _u("later", 1, "1: the attributes are left to FETCH"),
             _u("background", 1, "with `later`, 1: answered when it is checked, and made beside later commands"),
+            _u(
+                "paired",
+                1,
+                "with `later`, 1: behind each VID stands the key of the edge that the position was sampled along: "
+                "`vertices` + its number, or `vertices` + `edge_count` for none; that array has 2 * `span` lines",
+            ),
         ],
     ),
     Opcode.FETCH: _command(

@@ -23,7 +23,7 @@ class Rows(NamedTuple):
     edges
         int64 [edges], sources: ascending in a row, without duplicates and without the destination itself.
     weights
-        float32 [edges], or None.
+        float32 [edges] or [edges, columns], or None.
     """
 
     offsets: IntArray
@@ -43,7 +43,7 @@ def canonical_rows(
     sources, destinations
         int64 [edges] each, VIDs.
     weights
-        Numbers [edges], or None. A sum that overflows becomes infinite.
+        Numbers [edges] or [edges, columns], or None. A sum that overflows becomes infinite.
     """
     keep = sources != destinations
     keys = destinations[keep] * max(nodes, 1) + sources[keep]
@@ -53,7 +53,9 @@ def canonical_rows(
     else:
         keys, place = np.unique(keys, return_inverse=True)
         with np.errstate(over="ignore", invalid="ignore"):
-            added = np.bincount(place, weights[keep].astype(np.float64), minlength=keys.size).astype(np.float32)
+            sums = np.zeros((keys.size, *weights.shape[1:]))
+            np.add.at(sums, place, weights[keep].astype(np.float64))
+            added = sums.astype(np.float32)
     rows, edges = np.divmod(keys, max(nodes, 1))
     offsets = np.zeros(nodes + 1, dtype=np.int64)
     np.cumsum(np.bincount(rows, minlength=nodes), out=offsets[1:])

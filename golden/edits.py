@@ -115,7 +115,7 @@ def edited(graph: Graph, steps: Sequence[Edits]) -> Iterator[Graph]:
     Parameters
     ----------
     graph
-        A graph whose edges have no weights, which is no batch of small graphs.
+        A graph whose edges have no weights and no attributes, which is no batch of small graphs.
     steps
         What changes, step by step.
 
@@ -127,6 +127,9 @@ def edited(graph: Graph, steps: Sequence[Edits]) -> Iterator[Graph]:
     """
     if graph.edge_weight is not None:
         raise InputError("--edits", f"edges of {graph.name} have weights", "edges without, or --no-edge-weights")
+    if graph.edge_attributes is not None:
+        what = f"edges of {graph.name} have attributes"
+        raise InputError("--edits", what, "edges without, or --no-edge-attributes")
     if graph.graph_of is not None:
         raise InputError("--edits", f"{graph.name} has many small graphs", "a single graph")
     both = graph.symmetric

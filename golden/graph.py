@@ -40,6 +40,8 @@ class Graph:
         bool [nodes], disjoint parts of the nodes.
     edge_weight
         float32 [edge_count], finite; None: every edge counts once.
+    edge_attributes
+        float32 [edge_count, d], finite, d at least 1; None: edges have no attributes.
     graph_of
         int64 [nodes] of a batch of small graphs: VID of the *graph vertex* of the node's small graph, -1 for the graph
         vertices themselves. A graph vertex has no edges and zero features; its label and its part of the split are
@@ -65,11 +67,13 @@ class Graph:
     edge_weight: FloatWeights | None = None
     graph_of: IntArray | None = None
     notes: tuple[str, ...] = ()
+    edge_attributes: FloatWeights | None = None
 
     def __post_init__(self) -> None:
         self._check_types()
         self._check_rows()
         self._check_weights()
+        self._check_attributes()
         self._check_nodes()
         self._check_batch()
 
@@ -111,6 +115,16 @@ class Graph:
             self._refuse("edge_weight", f"is {_kind(weights)}", f"float32 [{self.edge_count}]")
         if not np.isfinite(weights).all():
             self._refuse("edge_weight", "has a value that is not finite", "finite numbers")
+
+    def _check_attributes(self) -> None:
+        values = self.edge_attributes
+        if values is None:
+            return
+        fits = getattr(values, "dtype", None) == np.float32 and values.ndim == 2 and values.shape[1] > 0
+        if not fits or values.shape[0] != self.edge_count:
+            self._refuse("edge_attributes", f"is {_kind(values)}", f"float32 [{self.edge_count}, d], d at least 1")
+        if not np.isfinite(values).all():
+            self._refuse("edge_attributes", "has a value that is not finite", "finite numbers")
 
     def _check_nodes(self) -> None:
         values = self.features
@@ -184,6 +198,11 @@ class Graph:
         """Features of a node."""
         return int(self.features.shape[1])
 
+    @property
+    def edge_feature_count(self) -> int:
+        """Attributes of an edge; 0 without."""
+        return 0 if self.edge_attributes is None else int(self.edge_attributes.shape[1])
+
     @cached_property
     def degrees(self) -> IntArray:
         """int64 [nodes], distinct in-neighbours without the node itself."""
@@ -229,6 +248,25 @@ class Graph:
         return self if self.edge_weight is None else replace(self, edge_weight=None)
 
     @cached_property
+    def edge_sums(self) -> npt.NDArray[np.float64]:
+        """float64 [nodes, d], sum of the attributes of every node's in-edges."""
+        return self.summed_edges(
+            np.zeros((self.edge_count, 0)) if self.edge_attributes is None else self.edge_attributes
+        )
+
+    def summed_edges(self, values: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+        """float64 [nodes, columns], sum of the `values` [edge_count, columns] of every node's in-edges."""
+        ones = sparse.csr_array(
+            (np.ones(self.edge_count), np.arange(self.edge_count), self.offsets), shape=(self.nodes, self.edge_count)
+        )
+        return np.asarray(ones @ values.astype(np.float64))
+
+    @property
+    def without_edge_attributes(self) -> "Graph":
+        """The graph with edges that have no attributes; itself if they have none."""
+        return self if self.edge_attributes is None else replace(self, edge_attributes=None)
+
+    @cached_property
     def symmetric(self) -> bool:
         """Whether every edge has its reverse."""
         order = np.lexsort((self.destinations, self.edges))
@@ -272,15 +310,16 @@ class Graph:
         place = np.asarray(position, dtype=np.int64)
         if place.shape != (self.nodes,) or not np.array_equal(np.sort(place), np.arange(self.nodes)):
             self._refuse("placement", f"is {_kind(place)}", f"a permutation of 0..{self.nodes - 1}")
-        old = np.argsort(place)
-        rows = canonical_rows(self.nodes, place[self.edges], place[self.destinations], self.edge_weight)
+        old, order = np.argsort(place), self.relabelled_edges(place)
+        rows = canonical_rows(self.nodes, place[self.edges], place[self.destinations])
         # The last place of `moved` is that of -1.
         moved = np.append(place, -1)
         return replace(
             self,
             offsets=rows.offsets,
             edges=rows.edges,
-            edge_weight=rows.weights,
+            edge_weight=None if self.edge_weight is None else self.edge_weight[order],
+            edge_attributes=None if self.edge_attributes is None else self.edge_attributes[order],
             graph_of=None if self.graph_of is None else moved[self.graph_of[old]],
             features=self.features[old],
             labels=self.labels[old],
@@ -288,6 +327,17 @@ class Graph:
             validation=self.validation[old],
             test=self.test[old],
         )
+
+    def relabelled_edges(self, position: npt.ArrayLike) -> IntArray:
+        """int64 [edge_count], edges of this graph in the order in which `relabelled` has them."""
+        place = np.asarray(position, dtype=np.int64)
+        return np.lexsort((place[self.edges], place[self.destinations]))
+
+    def inner_edges(self, vertices: npt.ArrayLike) -> IntArray:
+        """int64, edges of this graph that `part` has, in order."""
+        chosen = np.zeros(self.nodes, dtype=np.bool_)
+        chosen[np.asarray(vertices, dtype=np.int64)] = True
+        return np.flatnonzero(chosen[self.destinations])
 
     def part(self, vertices: npt.ArrayLike) -> Self:
         """Graph of some nodes that no others are joined to; they keep their order.
@@ -306,7 +356,7 @@ class Graph:
         # The last place of `moved` is that of -1.
         moved = np.full(self.nodes + 1, -1, dtype=np.int64)
         moved[chosen] = np.arange(chosen.size)
-        inside = moved[self.destinations] >= 0
+        inside = self.inner_edges(chosen)
         edges = moved[self.edges[inside]]
         if (edges < 0).any():
             self._refuse("part", f"has an edge from node {self.edges[inside][edges < 0][0]}, which is not in it", "all")
@@ -320,6 +370,7 @@ class Graph:
             validation=self.validation[chosen],
             test=self.test[chosen],
             edge_weight=None if self.edge_weight is None else self.edge_weight[inside],
+            edge_attributes=None if self.edge_attributes is None else self.edge_attributes[inside],
             graph_of=None if self.graph_of is None else moved[self.graph_of[chosen]],
         )
 
@@ -339,12 +390,13 @@ class Graph:
         test: npt.ArrayLike | None = None,
         symmetrise: bool = False,
         edge_weight: npt.ArrayLike | None = None,
+        edge_attributes: npt.ArrayLike | None = None,
         graph_of: npt.ArrayLike | None = None,
         notes: tuple[str, ...] = (),
     ) -> Self:
         """Graph of an edge list in any order; self loops and duplicates are dropped.
 
-        Weights of duplicates are added. A note says if self loops with a weight were dropped.
+        Weights and attributes of duplicates are added. A note says if self loops with a weight were dropped.
 
         Parameters
         ----------
@@ -359,9 +411,11 @@ class Graph:
         train, validation, test
             bool [nodes], default none.
         symmetrise
-            Add the reverse of every edge, with the same weight.
+            Add the reverse of every edge, with the same weight and attributes.
         edge_weight
             Numbers [edges], converted to float32; default: every edge counts once.
+        edge_attributes
+            Numbers [edges, d], converted to float32; default: none.
         graph_of, notes
             As for the class.
 
@@ -384,10 +438,15 @@ class Graph:
             raise InputError(f"graph {name}, edge_weight", f"is {_kind(weights)}", f"numbers [{source.size}]")
         if weights is not None and (loops := int(np.count_nonzero(source == destination))):
             notes += (f"{name}: {loops} self loops with their weights are dropped; a layer counts the node itself",)
+        given = None if edge_attributes is None else np.asarray(edge_attributes)
+        if given is not None and (given.ndim != 2 or given.shape[0] != source.size or given.dtype.kind not in "biuf"):
+            raise InputError(f"graph {name}, edge_attributes", f"is {_kind(given)}", f"numbers [{source.size}, d]")
         if symmetrise:
+            given = None if given is None else np.concatenate([given, given])
             source, destination = np.concatenate([source, destination]), np.concatenate([destination, source])
             weights = None if weights is None else np.concatenate([weights, weights])
         rows = canonical_rows(nodes, source, destination, weights)
+        attributes = None if given is None else canonical_rows(nodes, source, destination, given).weights
         known = np.full(nodes, -1, dtype=np.int64) if labels is None else np.asarray(labels)
         if known.dtype.kind not in "iu":
             raise InputError(f"graph {name}, labels", f"is {_kind(known)}", "integers")
@@ -406,6 +465,7 @@ class Graph:
             validation=masks[1],
             test=masks[2],
             edge_weight=rows.weights,
+            edge_attributes=attributes,
             graph_of=None if graph_of is None else np.asarray(graph_of),
             notes=notes,
         )

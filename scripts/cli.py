@@ -175,6 +175,13 @@ def run(
     edge_weights: Annotated[
         bool, typer.Option("--edge-weights/--no-edge-weights", help="Use weights of edges, or count every edge once.")
     ] = True,
+    edge_attributes: Annotated[
+        bool,
+        typer.Option(
+            "--edge-attributes/--no-edge-attributes",
+            help="Use attributes of edges in the first layer (GraphSAGE), or leave them out.",
+        ),
+    ] = True,
 ) -> None:
     """Run an inference in RTL and compare it bit by bit with the golden model.
 
@@ -193,7 +200,7 @@ def run(
     request = flow.Request(
         dataset, model, config, chiplets, placement, layers, hidden, seed, activation, model_file, rtl, out, head,
         sampling, Choice(threshold, step, halving, c_max, scheme, k), Calibration(percentile, bits), session, clock,
-        edge_weights, edits, widths(head_hidden, "--head-hidden"),
+        edge_weights, edits, widths(head_hidden, "--head-hidden"), edge_attributes,
     )  # fmt: skip
     _finish(flow.run(request).bit_exact is not False)
 

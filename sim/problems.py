@@ -1,6 +1,7 @@
 """Small graphs and networks that benches of whole inferences run."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from scipy import sparse
@@ -79,13 +80,14 @@ def directed_graph(name: str, features: int, density: float, seed: int) -> Graph
     return Graph.from_edges(name, nodes, ends[:, 0], ends[:, 1], features=rows)
 
 
-def random_graph(seed: int, nodes: int, edges: int, features: int, density: float) -> Graph:
-    """Directed random graph with a few nodes of high degree."""
+def random_graph(seed: int, nodes: int, edges: int, features: int, density: float, attributes: int = 0) -> Graph:
+    """Directed random graph with a few nodes of high degree, and so many attributes of each edge."""
     random = np.random.default_rng(seed)
     sources = (nodes * random.random(edges) ** 2).astype(np.int64)
     destinations = random.integers(0, nodes, edges)
     rows = _features(random, nodes, features, density)
-    return Graph.from_edges(f"random {seed}", nodes, sources, destinations, features=rows)
+    along = random.normal(size=(edges, attributes)) if attributes else None
+    return Graph.from_edges(f"random {seed}", nodes, sources, destinations, features=rows, edge_attributes=along)
 
 
 def random_problem(
@@ -96,7 +98,7 @@ def random_problem(
     activation: str = RELU,
     core: ProcessorConfig | None = None,
 ) -> Problem:
-    """Quantised network with random weights.
+    """Quantised network with random weights, whose first layer takes the attributes of edges if there are some.
 
     Parameters
     ----------
@@ -112,7 +114,11 @@ def random_problem(
     eps = tuple(float(random.uniform(-0.9, 2)) if model == Model.GIN else 0.0 for _ in shapes)
     weights = tuple(random.normal(size=shape) / np.sqrt(shape[0]) for shape in shapes)
     biases = tuple(random.normal(size=shape[1]) for shape in shapes)
-    return quantise(FloatModel.uniform(model, weights, biases, eps, activation), graph, core=core)
+    network = FloatModel.uniform(model, weights, biases, eps, activation)
+    if count := graph.edge_feature_count:
+        first = replace(network.layers[0], edge_weight=random.normal(size=(count, widths[0])) / np.sqrt(count))
+        network = FloatModel((first, *network.layers[1:]))
+    return quantise(network, graph, core=core)
 
 
 def attention_problem(

@@ -19,8 +19,9 @@ from golden.graph import Graph, IntArray
 from golden.image_format import Region, row_bytes
 from golden.locator.locator import Limits
 from golden.locator.schedule import Schedule
-from golden.model.layer import Int16Array
-from golden.model.network import Problem, infer, problem_of
+from golden.model.layer import Int16Array, OwnRows, QuantisedLayer, RootWeights, aggregate, combine
+from golden.model.network import Problem, QuantisedModel, infer, problem_of
+from golden.model.topology import uniform
 from golden.program.layer import Block, End, Fetch, LayerPlan, Part, Search, Sums, blocks_of, digits_of, fetch, layer
 from golden.program.program import Operand, Program, Reference, Section
 
@@ -75,16 +76,78 @@ def batch_results(problem: Problem, roots: IntArray, plan: Plan, number: int) ->
     tuple
         The sample, and results int16 [roots, f_out].
     """
-    batch = sample(problem.graph, roots, plan, number)
+    batch, model = sample(problem.graph, roots, plan, number), problem.model
     graph, rows = sampled_graph(batch, dense(problem))
-    results = infer(problem_of(graph, rows, problem.model))[-1].results
+    if problem.edge_rows is not None:
+        rows = _first_results(problem, problem.edge_rows, batch, graph, rows)
+        ends = {number - 1: end for number, end in model.ends.items() if number}
+        if len(model.layers) == 1:
+            return batch, rows[: roots.size]
+        model = QuantisedModel(model.model, model.layers[1:], model.fractions[0].results, model.fractions[1:], ends)
+    results = infer(problem_of(graph, rows, model))[-1].results
     return batch, results[: roots.size]
 
 
+def _first_results(problem: Problem, edge_rows: Int16Array, batch: Batch, graph: Graph, rows: Int16Array) -> Int16Array:
+    """int16 [positives, f_out], the mean over a position and its samples, each with the attributes of its edge.
+
+    A position has none for itself. On the whole graph the products with attributes are part of own rows, see
+    `golden.model.quantise`; here each sample brings its own.
+    """
+    layer, along = problem.model.layers[0], batch.along[: batch.positives]
+    assert layer.root is not None
+    topology = uniform(problem.model.model, graph)
+    attributes = np.where(along[:, None] < 0, np.int16(0), edge_rows[along] if edge_rows.size else np.int16(0))
+    combined = combine(np.hstack([rows, attributes]), layer.root.weights, topology.source, layer.root.shift)
+    own = combine(np.hstack([rows, 0 * attributes]), layer.weights, topology.source, layer.shift_source)
+    once = OwnRows(own, np.zeros(graph.nodes, np.uint8))
+    shift = layer.shift_destination
+    result = aggregate(graph, combined, topology.destination, shift, layer.biases, layer.activation, root=once)
+    return problem.model.ends[0](result).astype(np.int16) if 0 in problem.model.ends else result
+
+
 def dense(problem: Problem) -> Int16Array:
-    """int16 [nodes, f_in], input features."""
+    """int16 [nodes, features], those of the nodes alone."""
     rows = problem.features
-    return np.asarray(rows.toarray() if sparse.issparse(rows) else rows, dtype=np.int16)
+    whole = np.asarray(rows.toarray() if sparse.issparse(rows) else rows, dtype=np.int16)
+    return whole if problem.edge_rows is None else whole[:, : -problem.edge_rows.shape[1]]
+
+
+def _attribute_rows(problem: Problem) -> Int16Array:
+    """int16 [IDs, columns]: rows of the nodes; if edges have attributes, theirs behind these, then that of no edge.
+
+    All have one length, as rows of any kind change places in the attribute RAM.
+    """
+    nodes, edges = dense(problem), problem.edge_rows
+    if edges is None:
+        return nodes
+    count = problem.graph.nodes
+    rows = np.zeros((count + len(edges) + 1, max(nodes.shape[1], edges.shape[1])), np.int16)
+    rows[:count, : nodes.shape[1]] = nodes
+    rows[count:-1, : edges.shape[1]] = edges
+    return rows
+
+
+def _layers(problem: Problem, width: int) -> tuple[QuantisedLayer, ...]:
+    """Return the layers as a batch computes them.
+
+    Where edges have attributes, a row that enters is a node's and an edge's, `width` elements each. Root weights are
+    those of a position itself.
+    """
+    first, *others = problem.model.layers
+    if problem.edge_rows is None or first.root is None:
+        return problem.model.layers
+    features = first.f_in - problem.edge_rows.shape[1]
+
+    def spread(weights: Int16Array) -> Int16Array:
+        rows = np.zeros((2 * width, first.f_out), np.int16)
+        rows[:features] = weights[:features]
+        rows[width : width + len(weights) - features] = weights[features:]
+        return rows
+
+    own = RootWeights(spread(first.weights), first.shift_source)
+    sampled = replace(first, weights=spread(first.root.weights), shift_source=first.root.shift, root=own)
+    return (sampled, *others)
 
 
 class _Tree(NamedTuple):
@@ -164,6 +227,10 @@ class BatchImage:
         attributes in this memory.
     row_bytes
         Distance of attribute rows.
+    ids
+        IDs of a position: its VID, and if edges have attributes the key of its edge.
+    id_count
+        Number of IDs: of nodes, of edges that have attributes, and of none of these.
     graph
         Regions of offsets, edges and attributes.
     divided
@@ -174,7 +241,7 @@ class BatchImage:
     Raises
     ------
     InputError
-        If the network is not GraphSAGE or the plan does not fit it.
+        If the network is not GraphSAGE or the plan does not fit it, or a graph whose edges have attributes is shared.
     """
 
     def __init__(
@@ -193,8 +260,13 @@ class BatchImage:
         model = problem.model
         if model.model != Model.SAGE:
             raise InputError("model", f"is {model.model.name.lower()}", "sage for mini-batches")
+        paired = problem.edge_rows is not None
+        self.ids = 2 if paired else 1
+        if paired and share is not None:
+            expected = "one chiplet for mini-batches, or --no-edge-attributes to leave them out"
+            raise InputError(f"graph {problem.graph.name}, edges", "have attributes, and a ring divides it", expected)
         for number, each in enumerate(model.layers):
-            if each.root is not None or each.self_weight != 1:
+            if (each.root is not None and not (paired and number == 0)) or each.self_weight != 1:
                 what = "has a root weight" if each.root is not None else "takes the mean without the node itself"
                 raise InputError(f"layer {number}", what, "the mean over a node and its samples for mini-batches")
         if len(plan.fan_out) != len(model.layers):
@@ -203,7 +275,9 @@ class BatchImage:
             )
         self.problem, self.plan, self.size, self.slotted, self.limits = problem, plan, size, slotted, limits
         self.shown = shown
-        layers = model.layers
+        attributes = _attribute_rows(problem)
+        self.id_count, self.row_bytes = len(attributes), row_bytes(attributes.shape[1])
+        layers = self._layers = _layers(problem, self.row_bytes * 8 // VALUE_BITS)
         most, inner = plan.most(size), plan.inner(size)
         if limits is not None and max(plan.fan_out) > limits.hubs:
             raise InputError("fan-out", f"is {max(plan.fan_out)}", f"at most {limits.hubs}, hubs of a community")
@@ -213,21 +287,19 @@ class BatchImage:
         traffic = [Traffic(most * (row_bytes(each.f_in) + 12), most) for each in layers]
         blocks = blocks_of(layers, weight_room, traffic)
         self.streamed = streamed and len(blocks[0].rows) == 1
-        fetches = len(blocks[0].columns) * (1 if limits is None else 2) if self.streamed else 1
+        fetches = len(blocks[0].columns) * (2 if self._apart(0) else 1) if self.streamed else 1
         # SAMPLE, two copies of what the host reads, SHARE or the next copy, and the layers.
-        commands = fetches + 4 + sum((_BLOCK_COMMANDS + 2 * len(each.rows)) * len(each.columns) for each in blocks)
+        commands = fetches + 4 + sum((_BLOCK_COMMANDS + 4 * len(each.rows)) * len(each.columns) for each in blocks)
         p = Program(1 + commands, scratch_lines)
         roots, programs = p.reserve(RegionKind.ROOTS, 0, size * 4, size, 1, 4), {}
         for number, end in model.ends.items():
             words = end.words(inner).size
             programs[number] = p.reserve(RegionKind.PROGRAM, number, 4 * words, words, 1, 4)
-        features = dense(problem)
-        self.row_bytes = row_bytes(features.shape[1])
         self.span = span = most * 4 // LINE_BYTES + 1  # lines of each array of a sample
-        # Each layer needs one hop less. For community PEs, what it computes lies behind all that it is computed from.
+        # Each layer needs one hop less. Where own rows lie apart, they do so behind all that is summed.
         widths = [len(each.columns[0]) for each in blocks]
         reach = [plan.reach(size, len(layers) - n) for n in range(len(layers) + 1)]
-        rows = [before + (after if limits is not None else 0) for before, after in pairwise(reach)]
+        rows = [before + (after if self._apart(n) else 0) for n, (before, after) in enumerate(pairwise(reach))]
         space = max(count * row_bytes(width) for count, width in zip(rows, widths, strict=True))
         widest, distance = max(widths), row_bytes(max(widths))
         given_ones = p.scales(RegionKind.SCALE_SOURCE, scales_of(np.ones(most)))
@@ -240,8 +312,9 @@ class BatchImage:
         trees = [self._tree(p) for _ in range(_TREES)]
         ones = p.reserve(RegionKind.SCALE_SOURCE, 1, given_ones.bytes, most, 1, 4)
         self._copies_ones = p.on_chip(ones)
-        self.divided = self._divide(features, share)
-        arrays, table = self._place_graph(p, features, share.chiplet if share else 0)
+        self.divided = self._divide(attributes, share)
+        arrays, table = self._place_graph(p, attributes, share.chiplet if share else 0)
+        row = self.ids * self.row_bytes
         self._sections = at = _Sections(
             roots=roots,
             programs=programs,
@@ -251,7 +324,7 @@ class BatchImage:
             **arrays,
             given_ones=given_ones,
             ones=ones if self._copies_ones else given_ones,
-            rows=p.reserve(RegionKind.FEATURES, 1, most * self.row_bytes, most, features.shape[1], self.row_bytes),
+            rows=p.reserve(RegionKind.FEATURES, 1, most * row, most, layers[0].f_in, row),
             combined=combined,
             digits=digits_of(p, blocks, most),
             blocks=[
@@ -313,14 +386,32 @@ class BatchImage:
     def _tree(self, p: Program) -> _Tree:
         """Return the place of a sample, in the scratchpad if there is room."""
         span = self.span
-        sample = p.reserve(RegionKind.RECORDS, 0, (1 + 4 * span) * LINE_BYTES, 1, 1, LINE_BYTES)
+        sample = p.reserve(RegionKind.RECORDS, 0, (1 + (3 + self.ids) * span) * LINE_BYTES, 1, 1, LINE_BYTES)
         if not p.on_chip(sample):
             return _Tree(sample, sample)
-        return _Tree(sample, p.reserve(RegionKind.RECORDS, 1, (1 + span) * LINE_BYTES, 1, 1, LINE_BYTES))
+        return _Tree(sample, p.reserve(RegionKind.RECORDS, 1, (1 + self.ids * span) * LINE_BYTES, 1, 1, LINE_BYTES))
+
+    def _apart(self, number: int) -> bool:
+        """Whether own rows of a layer are combined apart from those that are summed.
+
+        To the locator, vertices that are not its own are hubs, and edges into them somebody else's. So what is
+        computed has VIDs behind those of all it is computed from, and a row of its own there. With attributes of edges,
+        gather PEs have such rows too, since a position as a sample has an edge and by itself has none.
+        """
+        return self.limits is not None or (self.ids > 1 and number == 0)
 
     def at(self, number: int) -> Place:
         """Return where the host finds the sample of batch `number`, until that of ``number + 2`` is made."""
         return self._places[number % _TREES]
+
+    def positions_of(self, words: bytes) -> tuple[IntArray, IntArray]:
+        """VIDs of positions, and numbers of their edges, -1 for none, from what a SAMPLE wrote: int64 each.
+
+        There are no numbers if edges have no attributes.
+        """
+        pairs = np.frombuffer(words, "<u4").astype(np.int64).reshape(-1, self.ids)
+        numbers = pairs[:, 1:].ravel() - self.problem.graph.nodes
+        return pairs[:, 0], np.where(numbers == self.problem.graph.edge_count, -1, numbers)
 
     def sample_front(self, number: int, roots: IntArray, first: bool = False) -> bytes:
         """Return the front whose run samples batch `number`, the `first` of all or another one, and does no more."""
@@ -353,7 +444,7 @@ class BatchImage:
         p.fill(at.roots, roots.astype("<u4").tobytes())
         size = {**self._graph, "root_count": roots.size}
         hops = {"hops": len(plan.fan_out), "fan_out": sum(count << (8 * n) for n, count in enumerate(plan.fan_out))}
-        how = {"later": 1, "background": 1, "span": self.span, "row_bytes": self.row_bytes}
+        how = {"later": 1, "background": 1, "span": self.span, "row_bytes": self.row_bytes, "paired": self.ids > 1}
         tree = at.trees[number % _TREES].sample
         p.command(Opcode.SAMPLE, 0, at, plan, tree=tree, batch=number, **self._read, **size, **hops, **how)
 
@@ -363,7 +454,8 @@ class BatchImage:
         if seen is not sample:
             p.command(Opcode.COPY, 0, source=sample, target=seen, lines=1)
             if self.shown:
-                p.command(Opcode.COPY, 0, source=self._arrays(number)[3], target=Reference(seen, 1), lines=self.span)
+                lines = self.ids * self.span
+                p.command(Opcode.COPY, 0, source=self._arrays(number)[3], target=Reference(seen, 1), lines=lines)
 
     def _arrays(self, number: int) -> list[Reference]:
         """Offsets, edges, factors and VIDs of the sample of batch `number`."""
@@ -396,12 +488,13 @@ class BatchImage:
         first
             No batch was computed before.
         """
-        at, layers, p = self._sections, self.problem.model.layers, self._memory.again()
+        at, layers, p = self._sections, self._layers, self._memory.again()
         hops = [batch[f"hop{n}"] for n in range(len(layers) + 1)]
         arrays = self._arrays(number)
         read = self._read
         attributes = Fetch(
-            **self._graph, offsets=read["offsets"], edges=read["edges"], slotted=self.slotted, nodes=arrays[3],
+            **{**self._graph, "vertices": self.id_count}, offsets=read["offsets"], edges=read["edges"],
+            slotted=self.slotted, nodes=arrays[3], ids=self.ids,
             attributes=read["attributes"], row_bytes=self.row_bytes, reports=at.reports, rows=at.rows, forget=first,
         )  # fmt: skip
         if following is not None:
@@ -434,10 +527,9 @@ class BatchImage:
         at, model = self._sections, self.problem.model
         offsets, edges, means, _ = arrays
         ends, parts, first, search = list[End](), [sources], 0, None
-        if self.limits is not None:
-            # To the locator, vertices that are not its own are hubs, and edges into them somebody else's. So what is
-            # computed has VIDs behind those of all it is computed from, and a row of its own there.
+        if self._apart(number):
             parts, first = [sources, vertices], sources
+        if self.limits is not None:
             search = Search(Schedule(self.limits.h_max, step=0), self.limits)
         if number in model.ends:
             words = model.ends[number].words(vertices)
@@ -446,14 +538,18 @@ class BatchImage:
         entries = features.row_bytes // SPARSE_ENTRY.bytes
         rows = zip(parts, (0, sources), strict=False)
         combined = [Part(count, features, count * entries, at.ones, first_row) for count, first_row in rows]
+        if self.ids > 1 and number == 0:
+            combined[1] = replace(combined[1], own=True)
         blocks = at.blocks[number]
         if len(blocks[0].rows) > 1:
             # Digits of the computed rows are those of the first source rows.
             distance = features.row_bytes // ROW_BYTES
             starts = [Reference(features, 0).on(rows.start * VALUE_BITS // 8) for rows in blocks[0].rows]
-            pieces = [Part(sources, start, 0, at.ones, distance=distance) for start in starts]
-            combined[0] = replace(combined[0], pieces=pieces)
-        partial = first + vertices if search else sources
+            for place, part in enumerate(combined):
+                if part is combined[0] or part.own:
+                    pieces = [Part(part.vertices, start, 0, at.ones, distance=distance) for start in starts]
+                    combined[place] = replace(part, pieces=pieces)
+        partial = first + vertices if self._apart(number) else sources
         sums = Sums(first, vertices, offsets, edges, sources - roots, means, partial)
         blocks = [replace(block, sums=[sums]) for block in blocks]
         results = at.results[number]

@@ -74,6 +74,8 @@ class Batch:
         int64 [positions], VIDs; the negatives of all roots come last.
     parents
         int64 [positions], position that this one was sampled for; -1 for roots.
+    along
+        int64 [positions], number of the edge that it was sampled along; -1 for roots and negatives.
     hops
         Positions of every hop, roots first.
     negatives
@@ -84,6 +86,7 @@ class Batch:
 
     nodes: IntArray
     parents: IntArray
+    along: IntArray
     hops: tuple[int, ...]
     negatives: int
     draws: int
@@ -132,7 +135,7 @@ def sample(graph: Graph, roots: Sequence[int] | npt.ArrayLike, plan: Plan, batch
     for root in first:
         if not 0 <= root < graph.nodes:
             raise InputError("root", f"is {root}", f"below {graph.nodes}")
-    nodes, parents, hops = list(first), [-1] * len(first), [len(first)]
+    nodes, parents, along, hops = list(first), [-1] * len(first), [-1] * len(first), [len(first)]
     draws = 0
     level = [(position, root, root) for position, root in enumerate(first)]
     for hop, fan_out in enumerate(plan.fan_out, start=1):
@@ -144,6 +147,7 @@ def sample(graph: Graph, roots: Sequence[int] | npt.ArrayLike, plan: Plan, batch
                 following.append((len(nodes), int(row[index]), root))
                 nodes.append(int(row[index]))
                 parents.append(position)
+                along.append(int(graph.offsets[node]) + index)
             draws += generator.draws
         hops.append(len(following))
         level = following
@@ -162,6 +166,7 @@ def sample(graph: Graph, roots: Sequence[int] | npt.ArrayLike, plan: Plan, batch
     return Batch(
         np.asarray(nodes, dtype=np.int64),
         np.asarray(parents, dtype=np.int64),
+        np.asarray(along + [-1] * (len(nodes) - positives), dtype=np.int64),
         tuple(hops),
         len(nodes) - positives,
         draws,

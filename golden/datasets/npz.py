@@ -15,7 +15,7 @@ __all__ = ["load"]
 
 _MASKS = ("train_mask", "val_mask", "test_mask")
 _REQUIRED = ("edge_index", "x")
-_KNOWN = (*_REQUIRED, "y", *_MASKS, "edge_weight", "batch")
+_KNOWN = (*_REQUIRED, "y", *_MASKS, "edge_weight", "edge_attr", "batch")
 
 
 def load(path: str) -> Graph:
@@ -24,14 +24,14 @@ def load(path: str) -> Graph:
     ``y`` [nodes] and the masks belong to nodes, with ``batch`` [nodes] to the small graphs whose numbers it holds.
     Without ``y`` all classes are unknown and their number is 0, which suffices for a network trained elsewhere.
     Without any of ``train_mask``, ``val_mask`` and ``test_mask`` the split is 60/20/20 by class; a mask that is absent
-    beside another is empty. The direction of edges is kept; self loops and duplicates are dropped, and weights of
-    duplicates (``edge_weight`` [edges]) added. Features of which fewer than half are not zero are kept sparse.
+    beside another is empty. The direction of edges is kept; self loops and duplicates are dropped, and weights
+    (``edge_weight`` [edges]) and attributes (``edge_attr`` [edges, d], or [edges]: one each) of duplicates added.
+    Features of which fewer than half are not zero are kept sparse.
 
     Raises
     ------
     InputError
-        If the file is missing or not such an archive, an array has the wrong shape, type or range, or it has edge
-        attributes, which these models do not support.
+        If the file is missing or not such an archive, or an array has the wrong shape, type or range.
     """
     arrays = read_archive(path, "edge_index, x, y; docs/datasets.md shows how to write one")
     _check_names(path, arrays)
@@ -41,6 +41,7 @@ def load(path: str) -> Graph:
     whole = index.dtype.kind in "iu"
     _expect(path, "edge_index", index, whole and index.ndim == 2 and index.shape[0] == 2, "integers [2, edges]")
     weights = _weights(path, arrays.get("edge_weight"), index.shape[1])
+    attributes = _attributes(path, arrays.get("edge_attr"), index.shape[1])
     graph_of = _graph_of(path, arrays.get("batch"), nodes)
     count, masks = nodes if graph_of is None else int(graph_of.max(initial=-1)) + 1, []
     labels = arrays.get("y", np.full(count, -1))
@@ -59,7 +60,7 @@ def load(path: str) -> Graph:
     if all(mask is None for mask in masks):
         masks = list(stratified_split(labels))
     classes = None if "y" in arrays else 0
-    return _graph(Path(path).stem, index, compact(features), labels, masks, classes, weights, graph_of)
+    return _graph(Path(path).stem, index, compact(features), labels, masks, classes, weights, attributes, graph_of)
 
 
 #: Added to what is expected of a batch's classes.
@@ -74,6 +75,7 @@ def _graph(
     masks: list[BoolArray | None],
     classes: int | None,
     weights: Any,
+    attributes: Any,
     graph_of: IntArray | None,
 ) -> Graph:
     """Return the graph of checked arrays."""
@@ -83,8 +85,9 @@ def _graph(
             worst = index.min() if index.min() < 0 else index.max()
             raise InputError(f"graph {name}, edges", f"has the node {worst}", f"nodes in 0..{nodes - 1}")
         return batch_of(
-            name, graph_of, index[0], index[1], features, labels, masks, classes=classes, edge_weight=weights
-        )
+            name, graph_of, index[0], index[1], features, labels, masks, classes=classes, edge_weight=weights,
+            edge_attributes=attributes,
+        )  # fmt: skip
     return Graph.from_edges(
         name,
         features.shape[0],
@@ -97,14 +100,12 @@ def _graph(
         validation=masks[1],
         test=masks[2],
         edge_weight=weights,
+        edge_attributes=attributes,
     )
 
 
 def _check_names(path: str, arrays: dict[str, Any]) -> None:
     """Refuse an archive that lacks an array or has another one."""
-    if "edge_attr" in arrays:
-        what = "the graph has edge attributes"
-        raise InputError(f"{path}, edge_attr", what, "edges without attributes, or edge_weight with a number for each")
     for name in _REQUIRED:
         if name not in arrays:
             raise InputError(path, f"has no {name}", f"arrays {', '.join(_REQUIRED)}")
@@ -121,6 +122,18 @@ def _weights(path: str, weights: Any, edges: int) -> Any:
         if not np.isfinite(weights).all():
             raise InputError(f"{path}, edge_weight", "has a value that is not finite", "finite numbers")
     return weights
+
+
+def _attributes(path: str, attributes: Any, edges: int) -> Any:
+    """Check the attributes of edges, if there are any; one number an edge is a column."""
+    if attributes is None:
+        return None
+    columns = attributes[:, None] if attributes.ndim == 1 else attributes
+    fits = columns.ndim == 2 and columns.shape[0] == edges and columns.shape[1] > 0 and columns.dtype.kind in "biuf"
+    _expect(path, "edge_attr", attributes, fits, f"numbers [{edges}, d]")
+    if not np.isfinite(columns).all():
+        raise InputError(f"{path}, edge_attr", "has a value that is not finite", "finite numbers")
+    return columns
 
 
 def _graph_of(path: str, batch: Any, nodes: int) -> IntArray | None:

@@ -24,6 +24,7 @@ def batch_of(
     classes: int | None = None,
     symmetrise: bool = False,
     edge_weight: npt.ArrayLike | None = None,
+    edge_attributes: npt.ArrayLike | None = None,
 ) -> Graph:
     """Return a graph of nodes of small graphs, and behind them a graph vertex for each.
 
@@ -33,7 +34,7 @@ def batch_of(
         Of the batch.
     graph_of
         int64 [nodes], number of each node's small graph; each number from 0 on occurs.
-    sources, destinations, edge_weight, symmetrise
+    sources, destinations, edge_weight, edge_attributes, symmetrise
         As for `Graph.from_edges`.
     features
         [nodes, f], dense or sparse.
@@ -67,5 +68,6 @@ def batch_of(
         test=behind[2],
         symmetrise=symmetrise,
         edge_weight=edge_weight,
+        edge_attributes=edge_attributes,
         graph_of=np.concatenate([nodes + graph_of, np.full(graphs, -1)]),
     )

@@ -45,6 +45,8 @@ class Options:
     directed
         Share of the edges that go one way, from the end that the kind draws first: from the middle of a star, from
         parents in a tree, along a path. The others go both ways.
+    edge_features
+        0..256 attributes of each edge, dense; 0: none.
     """
 
     nodes: int = 256
@@ -56,6 +58,7 @@ class Options:
     mixing: float = 0.1
     exponent: float = 2.2
     directed: float = 0.0
+    edge_features: int = 0
 
 
 _LIMITS: dict[str, tuple[float, float]] = {
@@ -68,6 +71,7 @@ _LIMITS: dict[str, tuple[float, float]] = {
     "mixing": (0, 1),
     "exponent": (1.01, 10),
     "directed": (0, 1),
+    "edge_features": (0, 256),
 }
 #: Most features that are stored, and most ends of edges.
 _FEATURES_MAX = 1 << 28
@@ -255,17 +259,19 @@ def load(spec: str) -> Graph:
     train, validation, test = stratified_split(labels, options.seed)
     # Drawn apart, so that graphs differ in nothing else.
     back = np.random.default_rng([options.seed, 1]).random(source.size) >= options.directed
+    sources, destinations = np.concatenate([source, destination[back]]), np.concatenate([destination, source[back]])
     return Graph.from_edges(
         f"synthetic:{spec}",
         options.nodes,
-        np.concatenate([source, destination[back]]),
-        np.concatenate([destination, source[back]]),
+        sources,
+        destinations,
         features=_features(options, labels, rng),
         labels=labels,
         classes=options.classes,
         train=train,
         validation=validation,
         test=test,
+        edge_attributes=_edge_features(options, labels[destinations]) if options.edge_features else None,
     )
 
 
@@ -293,6 +299,11 @@ def _check_size(kind: str, options: Options) -> None:
     for what, count, most in (
         ("edges, nodes * degree", options.nodes * options.degree, _EDGES_MAX),
         ("features, nodes * features * density", options.nodes * values, _FEATURES_MAX),
+        (
+            "features of edges, nodes * degree * edge_features",
+            options.nodes * options.degree * options.edge_features,
+            _FEATURES_MAX,
+        ),
         ("features, classes * features", dense * options.classes * options.features, _FEATURES_MAX),
     ):
         if count > most:
@@ -320,6 +331,16 @@ def _nearest_centre(options: Options, source: IntArray, destination: IntArray, r
         joined, directed=False, indices=centres, unweighted=True, min_only=True, return_predecessors=True
     )
     return np.where(nearest >= 0, class_of[np.maximum(nearest, 0)], labels)
+
+
+def _edge_features(options: Options, classes: IntArray) -> Any:
+    """float64 [edges, edge_features], scattered round the centre of the class of the node that an edge leads to.
+
+    Drawn apart, so that graphs with and without them differ in nothing else.
+    """
+    rng = np.random.default_rng([options.seed, 2])
+    centres = rng.standard_normal((options.classes, options.edge_features))
+    return centres[classes] + rng.standard_normal((classes.size, options.edge_features))
 
 
 def _features(options: Options, labels: IntArray, rng: np.random.Generator) -> Any:

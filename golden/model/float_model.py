@@ -64,7 +64,7 @@ class FloatAttention:
 
 @dataclass(frozen=True, eq=False)
 class FloatLayer:
-    """A layer: act(s_dst * sum of s_src * (H W) + H W_root + b).
+    """A layer: act(s_dst * sum of (s_src * (H W) + E W_edge) + H W_root + b).
 
     Attributes
     ----------
@@ -85,6 +85,9 @@ class FloatLayer:
         Rows count by their scores, over the sum of this; None: they do not. `golden.model.heads` makes such layers.
     root
         float64 [f_in, f_out], for the vertex itself; with eps -1 only. None: there is none.
+    edge_weight
+        float64 [d, f_out], for the d attributes of each edge; the vertex itself has none. Of a mean over the vertex and
+        its neighbours only. None: there is none.
 
     Raises
     ------
@@ -100,6 +103,7 @@ class FloatLayer:
     activation: str | None = None
     attention: FloatAttention | None = None
     root: FloatArray | None = None
+    edge_weight: FloatArray | None = None
 
     def __post_init__(self) -> None:
         if self.activation is not None:
@@ -117,6 +121,8 @@ class FloatLayer:
             raise InputError("eps", f"is {self.eps}", "0, or -1 for a mean over the neighbours alone")
         if self.root is not None:
             self._check_root(self.root)
+        if self.edge_weight is not None:
+            self._check_edge_weight(self.edge_weight)
 
     def _check_root(self, root: FloatArray) -> None:
         if root.shape != self.weight.shape:
@@ -126,6 +132,15 @@ class FloatLayer:
         if (self.reach, self.eps) != (Reach.GRAPH, -1):
             expected = "a sum or mean of the neighbours alone: no self loops, no (1 + eps)"
             raise InputError("root", "stands beside another weight of the vertex itself", expected)
+
+    def _check_edge_weight(self, weight: FloatArray) -> None:
+        if weight.ndim != 2 or weight.shape[0] < 1 or weight.shape[1] != self.f_out:
+            raise InputError("edge_weight", f"is {list(weight.shape)}", f"[attributes, {self.f_out}], as weight")
+        if not np.isfinite(weight).all():
+            raise InputError("edge_weight", "has a number that is not finite", "finite weights")
+        if (self.model, self.reach, self.eps, self.root) != (Model.SAGE, Reach.GRAPH, 0, None):
+            expected = "sage: the mean over the vertex and its neighbours"
+            raise InputError("edge_weight", "stands in a layer that takes no attributes of edges", expected)
 
     @property
     def f_in(self) -> int:
@@ -162,6 +177,9 @@ class FloatModel:
             if left.f_out != right.f_in:
                 expected = f"[{left.f_out}, f_out] after the layer before it"
                 raise InputError(f"layer{number + 1}.weight", f"is {list(right.weight.shape)}", expected)
+            if right.edge_weight is not None:
+                what = "takes attributes of edges"
+                raise InputError(f"layer{number + 1}.edge_weight", what, "the first layer alone to take them")
 
     @classmethod
     def uniform(
@@ -240,6 +258,30 @@ class FloatModel:
         """The eps of every layer."""
         return tuple(layer.eps for layer in self.layers)
 
+    @property
+    def edge_features(self) -> int:
+        """Attributes of an edge that the first layer takes; 0: none."""
+        weight = self.layers[0].edge_weight
+        return 0 if weight is None else int(weight.shape[0])
+
+    def check_graph(self, graph: Graph) -> None:
+        """Refuse a graph that does not have the features and attributes that the first layer takes.
+
+        Raises
+        ------
+        InputError
+            Naming what there is and what was expected.
+        """
+        if graph.feature_count != self.f_in:
+            where, what = f"graph {graph.name}, features", f"there are {graph.feature_count}"
+            raise InputError(where, what, f"{self.f_in}, as layer 0 takes")
+        if graph.edge_feature_count != self.edge_features:
+            where, what = f"graph {graph.name}, edges", f"have {graph.edge_feature_count} attributes"
+            expected = f"{self.edge_features}, as layer 0 takes"
+            if not self.edge_features:
+                expected = "a sage that takes them, or --no-edge-attributes to leave them out"
+            raise InputError(where, what, expected)
+
     def forward(self, graph: Graph) -> list[tuple[FloatArray, FloatArray]]:
         """Rows s_src * (H W) and results of every layer: float64 [nodes, f_out] each.
 
@@ -249,9 +291,7 @@ class FloatModel:
             If the graph has another number of features than the first layer takes or no small graphs to read out, or a
             result overflows.
         """
-        if graph.feature_count != self.f_in:
-            where, what = f"graph {graph.name}, features", f"there are {graph.feature_count}"
-            raise InputError(where, what, f"{self.f_in}, as layer 0")
+        self.check_graph(graph)
         return self.forward_from(0, graph.features.astype(np.float64), graph)
 
     def forward_from(self, first: int, rows: Any, graph: Graph) -> list[tuple[FloatArray, FloatArray]]:
@@ -265,6 +305,8 @@ class FloatModel:
                     rows = attended(adjacency, combined, layer.attention) + layer.bias
                 else:
                     sums = adjacency @ combined + (1 + layer.eps) * combined
+                    if layer.edge_weight is not None:
+                        sums += graph.edge_sums @ layer.edge_weight
                     own = 0.0 if layer.root is None else np.asarray(rows @ layer.root)
                     rows = sums * destination[:, None] + own + layer.bias
             if not np.isfinite(rows).all():

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from contracts import Activation, Model
 from contracts.errors import InputError
 from golden.dnp.layer_end import LayerEnd
-from golden.graph import Graph
+from golden.graph import Graph, IntArray
 from golden.model.layer import (
     Int16Array,
     OwnRows,
@@ -112,11 +112,14 @@ class Problem:
     graph
         Graph with degrees over all chiplets.
     features
-        int16 [nodes, f_in], dense or ``scipy.sparse.csr_array`` without explicit zeros, columns ascending.
+        int16 [nodes, f_in], dense or ``scipy.sparse.csr_array`` without explicit zeros, columns ascending. If edges
+        have attributes, the last columns are the sums over the in-edges of each node.
     topologies
         Whom each layer sums, with which factors; layers that sum the same share one object.
     model
         Quantised network.
+    edge_rows
+        int16 [edge_count, d], attributes of the edges; None: they have none.
 
     Raises
     ------
@@ -128,11 +131,16 @@ class Problem:
     features: Any
     topologies: tuple[Topology, ...]
     model: QuantisedModel
+    edge_rows: Int16Array | None = None
 
     def __post_init__(self) -> None:
         shape = (self.graph.nodes, self.model.layers[0].f_in)
         if self.features.shape != shape or self.features.dtype != np.int16:
             raise InputError("features", f"are {self.features.dtype} {self.features.shape}", f"int16 {shape}")
+        edges = self.edge_rows
+        count = self.graph.edge_count
+        if edges is not None and (edges.dtype != np.int16 or edges.ndim != 2 or len(edges) != count):
+            raise InputError("edge rows", f"are {edges.dtype} {list(edges.shape)}", f"int16 [{count}, attributes]")
         if len(self.topologies) != len(self.model.layers):
             raise InputError(
                 "topologies", f"there are {len(self.topologies)}", f"{len(self.model.layers)}, one a layer"
@@ -152,18 +160,23 @@ class Problem:
     def relabelled(self, position: npt.ArrayLike) -> "Problem":
         """Return the problem with vertex v as vertex ``position[v]``."""
         moved = {each: each.relabelled(position) for each in dict.fromkeys(self.topologies)}
-        return self._on(moved, lambda: self.graph.relabelled(position), self.features[np.argsort(position)])
+        edges = self.graph.relabelled_edges(position)
+        return self._on(moved, lambda: self.graph.relabelled(position), self.features[np.argsort(position)], edges)
 
     def part(self, vertices: npt.ArrayLike) -> "Problem":
         """Return the problem of some vertices which no others are joined to: with the same results, bit by bit."""
         parts = {each: each.part(vertices) for each in dict.fromkeys(self.topologies)}
-        return self._on(parts, lambda: self.graph.part(vertices), self.features[np.asarray(vertices)])
+        edges = self.graph.inner_edges(vertices)
+        return self._on(parts, lambda: self.graph.part(vertices), self.features[np.asarray(vertices)], edges)
 
-    def _on(self, topologies: Mapping[Topology, Topology], graph: Callable[[], Graph], features: Any) -> "Problem":
-        """Return the network on other vertices, with a topology for each of its own."""
+    def _on(
+        self, topologies: Mapping[Topology, Topology], graph: Callable[[], Graph], features: Any, edges: IntArray
+    ) -> "Problem":
+        """Return the network on other vertices and some of the edges, with a topology for each of its own."""
         same = (new.graph for old, new in topologies.items() if old.graph is self.graph)
         found = next(same, None) or graph()
-        return Problem(found, features, tuple(topologies[each] for each in self.topologies), self.model)
+        rows = None if self.edge_rows is None else self.edge_rows[edges]
+        return Problem(found, features, tuple(topologies[each] for each in self.topologies), self.model, rows)
 
 
 def problem_of(graph: Graph, features: Any, model: QuantisedModel) -> Problem:

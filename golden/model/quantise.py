@@ -13,11 +13,11 @@ from contracts.errors import InputError
 from contracts.scale import GIN_FRACTION, MANTISSA_FRACTION, Scales
 from golden.dnp.layer_end import LayerEnd
 from golden.dnp.network import table_of
-from golden.graph import Graph
+from golden.graph import Graph, IntArray
 from golden.model.activation import RELU, function_of
 from golden.model.attention import Attention
 from golden.model.calibration import Calibration, fraction_of, integers, magnitudes
-from golden.model.float_model import FloatLayer, FloatModel, Reach, accuracy
+from golden.model.float_model import FloatArray, FloatLayer, FloatModel, Reach, accuracy
 from golden.model.layer import (
     Int16Array,
     OwnRows,
@@ -89,12 +89,10 @@ def quantise(
         If widths do not fit, a degree is too large, magnitudes of a layer are too far apart for its shifts, or a layer
         is too wide for the neural chip.
     """
-    _check_features(network, graph)
+    network.check_graph(graph)
     topologies = topologies_of(network.layers, graph)
-    most = calibration.given_limit
-    feature_fraction = fraction_of(calibration.peak(graph.features), most)
-    features = integers(graph.features, feature_fraction, most)
-    rows = _Rows("features", features, feature_fraction)
+    entering, edge_rows = _entering(graph, calibration)
+    rows = entering
     layers: list[QuantisedLayer] = []
     fractions: list[Fractions] = []
     ends: dict[int, LayerEnd] = {}
@@ -107,16 +105,40 @@ def quantise(
         layers.append(layer)
         fractions.append(found)
         rows = _Rows("inputs", results, found.results)
-    model = QuantisedModel(network.model, tuple(layers), feature_fraction, tuple(fractions), ends)
-    return Problem(graph, features, topologies, model)
+    model = QuantisedModel(network.model, tuple(layers), entering.fraction, tuple(fractions), ends)
+    return Problem(graph, entering.values, topologies, model, edge_rows)
 
 
 class _Rows(NamedTuple):
-    """Rows that enter a layer, what messages call them, and their fraction bits."""
+    """Rows that enter a layer, what messages call them, and their fraction bits.
+
+    `along`: attributes of the edges and their sources, if they enter too; then sums of them end the rows.
+    """
 
     name: str
     values: Any
     fraction: int
+    along: tuple[Int16Array, IntArray] | None = None
+
+
+def _entering(graph: Graph, calibration: Calibration) -> tuple[_Rows, Int16Array | None]:
+    """Return the rows that enter the first layer, and the attributes of the edges: all with the same fraction."""
+    most, edges = calibration.given_limit, graph.edge_attributes
+    peaks = [calibration.peak(graph.features)]
+    if edges is not None:
+        peaks += [calibration.peak(edges), calibration.peak(graph.edge_sums)]
+    fraction = fraction_of(max(peaks), most)
+    features = integers(graph.features, fraction, most)
+    if edges is None:
+        return _Rows("features", features, fraction), None
+    rows = integers(edges, fraction, most)
+    # Sums of what the edges have as integers, so that nothing rounds twice.
+    sums = np.clip(graph.summed_edges(rows), -most - 1, most).astype(np.int16)
+    if sparse.issparse(features):
+        whole = sparse.hstack([features, sparse.csr_array(sums)], format="csr", dtype=np.int16)
+    else:
+        whole = np.concatenate([features, sums], axis=1)
+    return _Rows("features", whole, fraction, (rows, graph.edges)), rows
 
 
 def _quantised(
@@ -135,17 +157,20 @@ def _quantised(
     """
     bits = raised(given, rows.values, rows.fraction, calibration.combined_limit)
     given = replace(given, weight=np.ldexp(given.weight, bits))
-    weight_fraction = fraction_of(calibration.peak(given.weight), calibration.given_limit)
-    weights, bias = integers(given.weight, weight_fraction, calibration.given_limit), given.bias
+    matrix, own_matrix = _matrices(given)
+    weight_fraction = fraction_of(calibration.peak(matrix), calibration.given_limit)
+    weights, bias = integers(matrix, weight_fraction, calibration.given_limit), given.bias
     self_weight, neighbour_weight, extra = _members(given, topology)
 
     combined_fraction = _rows_fraction(rows, weights, weight_fraction, topology.source, calibration)
     root: tuple[Int16Array, int] | None = None
-    if given.root is not None:
-        root_fraction = fraction_of(calibration.peak(given.root), calibration.given_limit)
-        root = integers(given.root, root_fraction, calibration.given_limit), root_fraction
+    if own_matrix is not None:
+        root_fraction = fraction_of(calibration.peak(own_matrix), calibration.given_limit)
+        root = integers(own_matrix, root_fraction, calibration.given_limit), root_fraction
         # Own rows are added to sums of combined ones, so both have the same fraction.
         combined_fraction = min(combined_fraction, _rows_fraction(rows, *root, topology.own, calibration))
+        if rows.along:
+            combined_fraction = min(combined_fraction, _along_fraction(rows, *root, calibration))
     if bias.any():
         largest = fraction_of(_largest(bias), _BIAS_MAX) - MANTISSA_FRACTION - extra
         combined_fraction = min(combined_fraction, largest)
@@ -156,7 +181,7 @@ def _quantised(
     own: OwnRows | None = None
     root_weights: RootWeights | None = None
     if root is not None:
-        sizes["root weights"] = _largest(given.root)
+        sizes["root weights"] = _largest(own_matrix)
         shift = _shift(number, MANTISSA_FRACTION + rows.fraction + root[1] - combined_fraction, sizes)
         root_weights = RootWeights(root[0], shift)
         own = OwnRows(combine(rows.values, root[0], topology.own, shift), topology.destination.exponent)
@@ -197,6 +222,30 @@ def _quantised(
     return layer, fractions, results_of(layer, topology, combined, own)
 
 
+def _matrices(layer: FloatLayer) -> tuple[FloatArray, FloatArray | None]:
+    """Return the matrices of a layer for the neighbours' rows and for own rows; None: own rows are as the neighbours'.
+
+    With attributes of edges the machine sums the rows of neighbours without them, and the sum of a vertex's edges is a
+    part of its own row.
+    """
+    if layer.edge_weight is None:
+        return layer.weight, layer.root
+    nothing = np.zeros_like(layer.edge_weight)
+    return np.concatenate([layer.weight, nothing]), np.concatenate([layer.weight, layer.edge_weight])
+
+
+def _along_fraction(rows: _Rows, weights: Int16Array, weight_fraction: int, calibration: Calibration) -> int:
+    """As `_rows_fraction`, of each edge's attributes beside the row of its source, as mini-batches have them."""
+    assert rows.along
+    edges, sources = rows.along
+    count = edges.shape[1]
+    sums = combination_sums(rows.values[:, :-count], weights[:-count])[sources] + combination_sums(
+        edges, weights[-count:]
+    )
+    peak = float(np.ldexp(calibration.peak(sums), -(rows.fraction + weight_fraction)))
+    return min(fraction_of(peak, calibration.combined_limit), rows.fraction + weight_fraction + MANTISSA_FRACTION)
+
+
 def _rows_fraction(
     rows: _Rows, weights: Int16Array, weight_fraction: int, scales: Scales, calibration: Calibration
 ) -> int:
@@ -221,27 +270,31 @@ def outline(network: FloatModel, graph: Graph, *, core: ProcessorConfig | None =
     InputError
         If widths do not fit, a degree is too large, or a layer is too wide for the neural chip.
     """
-    _check_features(network, graph)
+    network.check_graph(graph)
     layers: list[QuantisedLayer] = []
     ends: dict[int, LayerEnd] = {}
     topologies = topologies_of(network.layers, graph)
     for number, (given, topology) in enumerate(zip(network.layers, topologies, strict=True)):
-        weights, biases = np.zeros(given.weight.shape, np.int16), np.zeros(given.f_out, np.int32)
+        matrix, own_matrix = _matrices(given)
+        weights, biases = np.zeros(matrix.shape, np.int16), np.zeros(given.f_out, np.int32)
         self_weight, neighbour_weight, _ = _members(given, topology)
         attention = Attention(given.attention.heads, (1,) * given.attention.heads.heads) if given.attention else None
-        root = RootWeights(weights, 0) if given.root is not None else None
+        root = RootWeights(weights, 0) if own_matrix is not None else None
         layer = QuantisedLayer(
             weights, biases, 0, 0, _activation(given), self_weight, neighbour_weight, attention, root
         )
         if layer.activation == Activation.DNP and given.activation is not None:
             ends[number] = _end(number, layer, given.activation, core or ProcessorConfig())
         layers.append(layer)
-    features: Any = np.zeros(graph.features.shape, np.int16)
+    attributes = graph.edge_feature_count
+    features: Any = np.zeros((graph.nodes, graph.feature_count + attributes), np.int16)
+    edge_rows = np.zeros((graph.edge_count, attributes), np.int16) if attributes else None
     if sparse.issparse(graph.features):
-        given = graph.features
-        features = sparse.csr_array((np.ones(given.nnz, np.int16), given.indices, given.indptr), shape=given.shape)
+        # As many entries as there will be at most.
+        sums = sparse.csr_array(np.repeat(graph.degrees[:, None] > 0, attributes, axis=1))
+        features = sparse.hstack([graph.features != 0, sums], format="csr").astype(np.int16)
     model = QuantisedModel(network.model, tuple(layers), 0, (Fractions(0, 0, 0),) * len(layers), ends)
-    return Problem(graph, features, topologies, model)
+    return Problem(graph, features, topologies, model, edge_rows)
 
 
 def compare(network: FloatModel, problem: Problem) -> Agreement:
@@ -259,12 +312,6 @@ def _activation(layer: FloatLayer) -> Activation:
     if layer.activation is None:
         return Activation.NONE
     return Activation.RELU if layer.activation == RELU else Activation.DNP
-
-
-def _check_features(network: FloatModel, graph: Graph) -> None:
-    if graph.feature_count != network.f_in:
-        expected = f"{network.f_in}, as layer 0 takes"
-        raise InputError(f"graph {graph.name}, features", f"there are {graph.feature_count}", expected)
 
 
 def _end(number: int, layer: QuantisedLayer, activation: str, core: ProcessorConfig) -> LayerEnd:

@@ -41,6 +41,8 @@ class Topology:
         Every edge has a factor of its own, so no partial sums are formed.
     fraction
         Fraction bits of the weights, 0 to `WEIGHT_FRACTION_MAX`; 0 without weights.
+    included
+        An own row counts once in the sum, like a neighbour's; else it stands beside the sum.
 
     Raises
     ------
@@ -53,6 +55,7 @@ class Topology:
     destination: Scales
     apart: bool = False
     fraction: int = 0
+    included: bool = False
 
     def __post_init__(self) -> None:
         for scales in (self.source, self.destination):
@@ -86,11 +89,13 @@ class Topology:
 
     @cached_property
     def own(self) -> Scales:
-        """Factors of own rows, in (1/2, 1]; 1 where s_dst is 0.
+        """Factors of own rows, in (1/2, 1] unless `included`; 1 where s_dst is 0.
 
         An own row counts 2^e times in a sum that is then multiplied with s_dst = m * 2^-(15 + e), and the factor makes
-        up for the rest: 2^15 / m.
+        up for the rest: 2^15 / m. One that is `included` is to count once in the sum: 2^-e.
         """
+        if self.included:
+            return scales_of(np.ldexp(1.0, -self.destination.exponent.astype(np.int32)))
         mantissa = self.destination.mantissa
         return scales_of((1 << MANTISSA_FRACTION) / np.where(mantissa == 0, 1 << MANTISSA_FRACTION, mantissa))
 
@@ -103,7 +108,7 @@ class Topology:
         """Return it with vertex v as vertex ``position[v]``."""
         order = np.argsort(np.asarray(position))
         graph, source = self.graph.relabelled(position), self.source.take(order)
-        return Topology(graph, source, self.destination.take(order), self.apart, self.fraction)
+        return replace(self, graph=graph, source=source, destination=self.destination.take(order))
 
     def part(self, vertices: npt.ArrayLike) -> "Topology":
         """Return that of some vertices which no others are joined to, see `Graph.part`."""
@@ -132,7 +137,8 @@ def topologies_of(layers: Sequence[FloatLayer], graph: Graph) -> tuple[Topology,
             summed, weighs = _graph(layer, graph), weighted(layer, graph)
             fraction = _fraction(summed, [each for each in layers if _key(each) == key]) if weighs else 0
             apart = weighs or layer.attention is not None
-            found[key] = Topology(summed, scales_of(source), scales_of(destination), apart, fraction)
+            included = layer.edge_weight is not None
+            found[key] = Topology(summed, scales_of(source), scales_of(destination), apart, fraction, included)
     return tuple(found[_key(layer)] for layer in layers)
 
 

@@ -1,6 +1,6 @@
 """Training in floating point on the CPU: full batch, Adam, dropout, weight decay, seconds for Cora."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -11,7 +11,7 @@ from contracts import Model
 from contracts.errors import InputError
 from golden.graph import BoolArray, Graph
 from golden.model.activation import RELU, function_of
-from golden.model.float_model import FloatArray, FloatLayer, FloatModel, Reach, spread
+from golden.model.float_model import FloatArray, FloatLayer, FloatModel, Reach, reached, spread
 
 __all__ = ["LAYERS_MAX", "Training", "learnable", "train", "untrained"]
 
@@ -101,8 +101,13 @@ def untrained(graph: Graph, model: Model, how: Training) -> FloatModel:
     layers = [
         FloatLayer(np.zeros(shape), np.zeros(shape[1]), model, activation=how.activation) for shape in pairwise(widths)
     ]
+    if graph.edge_attributes is not None:
+        if model != Model.SAGE:
+            what = f"have attributes, which {model.name} does not take"
+            raise InputError(f"graph {graph.name}, edges", what, "SAGE, or --no-edge-attributes to leave them out")
+        layers[0] = replace(layers[0], edge_weight=np.zeros((graph.edge_feature_count, layers[0].f_out)))
     reach = Reach.MEMBERS if batch else Reach.GRAPH
-    last = FloatLayer(layers[-1].weight, layers[-1].bias, Model.SAGE if batch else model, reach=reach)
+    last = replace(layers[-1], model=Model.SAGE if batch else model, reach=reach, activation=None)
     return FloatModel((*layers[:-1], last))
 
 
@@ -138,7 +143,13 @@ def train(graph: Graph, model: Model, how: Training | None = None) -> FloatModel
         else:
             kept = run.snapshot()
     weights = [weight * factor for weight, factor in zip(kept[0::2], run.factors, strict=True)]
-    return run.network.changed(weight=weights, bias=kept[1::2])
+    trained = run.network.changed(
+        bias=kept[1::2], weight=[each[: layer.f_in] for each, layer in zip(weights, run.network.layers, strict=True)]
+    )
+    if not trained.edge_features:
+        return trained
+    first = replace(trained.layers[0], edge_weight=weights[0][trained.f_in :])
+    return FloatModel((first, *trained.layers[1:]))
 
 
 class _Run:
@@ -158,10 +169,13 @@ class _Run:
             else:
                 self._reach(spread(layer, graph))
         self.inputs: Any = graph.features.astype(np.float64)
+        if self.network.edge_features:
+            self._take_edges(graph)
         self.parameters: list[FloatArray] = []
-        for layer in self.network.layers:
-            limit = np.sqrt(6 / (layer.f_in + layer.f_out))
-            self.parameters += [self.rng.uniform(-limit, limit, (layer.f_in, layer.f_out)), np.zeros(layer.f_out)]
+        for number, layer in enumerate(self.network.layers):
+            rows = layer.f_in + (0 if number else self.network.edge_features)
+            limit = np.sqrt(6 / (rows + layer.f_out))
+            self.parameters += [self.rng.uniform(-limit, limit, (rows, layer.f_out)), np.zeros(layer.f_out)]
         self.moments = [(np.zeros_like(p), np.zeros_like(p)) for p in self.parameters]
         self.time = 0
 
@@ -175,6 +189,23 @@ class _Run:
         self.factors.append(max(float(sums[sums > 0].mean()) if sums.any() else 0.0, 1e-9) ** -0.5)
         self.spreads.append(matrix * self.factors[-1])
         self.gathers.append(sparse.csr_array(self.spreads[-1].T))
+
+    def _take_edges(self, graph: Graph) -> None:
+        """Let the first layer take attributes of edges: one more vertex for each, whose only feature it is.
+
+        A vertex sums it as many times as its edges have of it, divided like the rest.
+        """
+        count, first = self.network.edge_features, self.network.layers[0]
+        means = sparse.csr_array(graph.edge_sums * reached(first, graph).destination[:, None] * self.factors[0])
+        self.spreads[0] = sparse.hstack([self.spreads[0], means], format="csr")
+        self.gathers[0] = sparse.csr_array(self.spreads[0].T)
+        if sparse.issparse(self.inputs):
+            self.inputs = sparse.block_diag([self.inputs, sparse.eye_array(count)], format="csr")
+        else:
+            whole = np.zeros((graph.nodes + count, graph.feature_count + count))
+            whole[: graph.nodes, : graph.feature_count] = self.inputs
+            whole[graph.nodes :, graph.feature_count :] = np.eye(count)
+            self.inputs = whole
 
     def _reuse(self) -> None:
         """Add whom the layer before sums."""

@@ -2,6 +2,7 @@
 
 Keys, for i = 0, 1, ...: ``layer{i}.weight`` [f_in, f_out], ``layer{i}.bias`` [f_out] (absent: zeros),
 ``layer{i}.kind`` (a name of `KINDS`), ``layer{i}.root`` [f_in, f_out], of the vertex itself (absent: none),
+``layer0.edge_weight`` [d, f_out], of the attributes of edges (absent: none),
 ``layer{i}.eps`` (absent: 0), ``layer{i}.activation`` (``none`` for none), and of a ``gat`` ``layer{i}.heads`` (heads,
 channels) and ``layer{i}.slope``; its columns are those of `golden.model.heads`.
 What a layer leaves out, the whole network may say: ``model`` (``gcn``, ``sage`` or ``gin``), ``eps`` of GIN, a number
@@ -39,7 +40,7 @@ KINDS: Mapping[str, tuple[Model, Reach]] = {
     "sum": (Model.GIN, Reach.MEMBERS),
 }
 #: Names of a layer's arrays: numbers, then words.
-_NUMBERS, _WORDS = ("weight", "bias", "root", "eps", "heads", "slope"), ("kind", "activation")
+_NUMBERS, _WORDS = ("weight", "bias", "root", "edge_weight", "eps", "heads", "slope"), ("kind", "activation")
 _KEYS = ("model", "activation", "eps", *(f"layer{{i}}.{name}" for name in (*_NUMBERS, *_WORDS)))
 _HOW = "docs/models.md shows how to write one from PyTorch"
 #: Most heads of a layer, and most channels of a head.
@@ -118,7 +119,8 @@ def _layer(where: str, arrays: Mapping[str, Any], kind: str, eps: float, activat
     model, reach = KINDS[kind]
     try:
         attention = _attention(kind, arrays)
-        return FloatLayer(weight, bias, model, eps, reach, activation, root=arrays.get("root"), attention=attention)
+        matrices = {name: arrays.get(name) for name in ("root", "edge_weight")}
+        return FloatLayer(weight, bias, model, eps, reach, activation, attention, **matrices)
     except InputError as error:
         part = "" if error.where == "layer" else f".{error.where}"
         raise InputError(f"{where}{part}", error.what, error.expected) from None
@@ -222,6 +224,7 @@ def write_weights(path: Path, network: FloatModel) -> None:
         }
         values |= {"eps": np.array(layer.eps)} if layer.eps else {}
         values |= {"root": layer.root} if layer.root is not None else {}
+        values |= {"edge_weight": layer.edge_weight} if layer.edge_weight is not None else {}
         if layer.attention:
             heads = layer.attention.heads
             values |= {"heads": np.array([heads.heads, heads.channels]), "slope": np.array(layer.attention.slope)}

@@ -51,6 +51,8 @@ class Part:
         results; none if an earlier part has them.
     digit_row
         Row of digits of the first vertex, a multiple of `PART_ROWS`.
+    own
+        Combined with the root weights of the layer, into combined rows; the last part.
     """
 
     vertices: int
@@ -62,6 +64,7 @@ class Part:
     distance: int = 0
     pieces: "Sequence[Part]" = ()
     digit_row: int = 0
+    own: bool = False
 
     @property
     def sparse(self) -> bool:
@@ -158,7 +161,8 @@ class Root:
 class Fetch:
     """Attributes of a batch that are the features of a layer: operands, but those that depend on the part.
 
-    `reports` is where each FETCH leaves its counts, a line each; `forget`: the first one forgets earlier attributes.
+    `reports` is where each FETCH leaves its counts, a line each; `forget`: the first one forgets earlier attributes;
+    `ids`: IDs whose rows make up the row of a position.
     """
 
     vertices: int
@@ -173,6 +177,7 @@ class Fetch:
     rows: Operand
     forget: bool
     tiles: int = 1
+    ids: int = 1
 
 
 @dataclass(frozen=True)
@@ -352,11 +357,13 @@ def _block(p: Program, plan: LayerPlan, block: Block) -> None:
         list_needed(p, plan, ring)
     if plan.root and block.root_weights:
         # Into memory that no other chiplet reads, and before others wait for rows.
-        products(p, plan, block, block.root_weights)
+        products(p, plan, block, block.root_weights, plan.parts)
         for part in plan.parts:
             combine(p, plan, block, part, plan.root)
-    products(p, plan, block, block.weights)
+    products(p, plan, block, block.weights, [part for part in plan.parts if not part.own])
     for part in plan.parts if plan.combined else ():
+        if part.own and block.root_weights:
+            products(p, plan, block, block.root_weights, [part])
         if plan.fetch:
             fetch(p, plan.number, plan.fetch, part.vertices, streamed=True)
         combine(p, plan, block, part)
@@ -377,11 +384,11 @@ def _block(p: Program, plan: LayerPlan, block: Block) -> None:
             aggregate(p, plan, block, sums)
 
 
-def products(p: Program, plan: LayerPlan, block: Block, weights: Section) -> None:
-    """Add LOAD_WEIGHTS of a matrix, and if it is cut, COMBINE of all digits, block of rows by block of rows."""
+def products(p: Program, plan: LayerPlan, block: Block, weights: Section, parts: Sequence[Part]) -> None:
+    """Add LOAD_WEIGHTS of a matrix; if it is cut, COMBINE of the digits of parts, block of rows by block of rows."""
     for number, rows in enumerate(block.rows):
         load_weights(p, plan, block, weights, rows)
-        for part in plan.parts if block.cut else ():
+        for part in parts if block.cut else ():
             if part.pieces:
                 digits(p, plan, block, number, part.pieces[number])
 
@@ -399,6 +406,8 @@ def combine(p: Program, plan: LayerPlan, block: Block, part: Part, root: Root | 
         first = part.first_row - root.first_vertex
         own = {"shift": block.layer.root.shift, "combined": root.rows, "first_row": first}
         own |= {"scales": Reference.row(root.scales, first)}
+    if part.own and block.layer.root:
+        own["shift"] = block.layer.root.shift
     own["in_turn"] = plan.fetch is not None
     if plan.rest and len(plan.parts) == len(block.sums) == 1:
         # PROCESS finds the factors of all there.
@@ -418,9 +427,9 @@ def combine(p: Program, plan: LayerPlan, block: Block, part: Part, root: Root | 
 
 
 def fetch(p: Program, number: int, given: Fetch, count: int, *, streamed: bool) -> None:
-    """Add FETCH of the attributes of the first `count` positions."""
+    """Add FETCH of the attributes of the first `count` positions, and of their edges if these have some."""
     line = p.count(Opcode.FETCH)
-    own: dict[str, Operand] = {"count": count, "flush": given.forget and not line, "streamed": streamed}
+    own: dict[str, Operand] = {"count": count * given.ids, "flush": given.forget and not line, "streamed": streamed}
     p.command(Opcode.FETCH, number, given, report=Reference(given.reports, line), **own)
 
 

@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Out
 from contracts.sampling import HOPS_MAX, NEGATIVE_HOP
 from contracts.scale import scales_of
 from hw.attributes.formats import AttributeCoreConfig
-from hw.attributes.sampling_formats import Sample
+from hw.attributes.sampling_formats import PositionNode, Sample
 from hw.attributes.target_address import Placed
 
 __all__ = ["ARRAYS", "BatchPositions"]
@@ -43,8 +43,8 @@ class BatchPositions(wiring.Component):
         Position of every sample of a hop.
     scales : stream of unsigned(32)
         Factor of the mean over each expanded position and its samples: mantissa and exponent of 1/(samples + 1).
-    nodes : stream of unsigned(32)
-        VID of every position.
+    nodes : stream of `PositionNode`
+        Every position.
     positions : Out
         Number of positions so far.
     kinds : array of Out
@@ -62,7 +62,8 @@ class BatchPositions(wiring.Component):
                 "start": In(1),
                 "i": In(stream.Signature(Sample)),
                 "o": Out(stream.Signature(Placed(attribute))),
-                **{name: Out(stream.Signature(32)) for name in ARRAYS},
+                **{name: Out(stream.Signature(32)) for name in ARRAYS if name != "nodes"},
+                "nodes": Out(stream.Signature(PositionNode)),
                 "positions": Out(counted),
                 "kinds": Out(counted).array(KINDS),
             }
@@ -98,7 +99,9 @@ class BatchPositions(wiring.Component):
             self.scales.valid.eq(parent_ends),
             self.scales.payload.eq(self._scale(m, children + real)),
             self.nodes.valid.eq(passes & real),
-            self.nodes.payload.eq(sample.node),
+            self.nodes.payload.node.eq(sample.node),
+            self.nodes.payload.edge.eq(sample.edge),
+            self.nodes.payload.sampled.eq(child),
             self.positions.eq(position),
         ]
         counts = Array(

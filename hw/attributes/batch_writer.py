@@ -10,6 +10,7 @@ from contracts.sampling import HOPS_MAX
 from hw.attributes.batch_positions import ARRAYS, BatchPositions
 from hw.attributes.formats import AttributeConfig, AttributeCoreConfig
 from hw.attributes.header_writer import HeaderWriter
+from hw.attributes.node_words import EdgeKeys, NodeWords
 from hw.attributes.request_counts import RequestTotals
 from hw.attributes.sampling_formats import Sample
 from hw.attributes.target_address import Placed
@@ -21,7 +22,7 @@ __all__ = ["BatchSettings", "BatchWriter"]
 
 
 class BatchSettings(data.StructLayout):
-    """``tree``: line address of the header. ``span``: lines of each array."""
+    """``tree``: line address of the header. ``span``: lines of each array but the last. ``keys``: an `EdgeKeys`."""
 
     def __init__(self, config: AttributeConfig) -> None:
         span = struct(COMMANDS[Opcode.SAMPLE])["span"].shape
@@ -29,6 +30,7 @@ class BatchSettings(data.StructLayout):
             {
                 "tree": unsigned(line_address_width(config.address_width)),
                 "span": span,
+                "keys": EdgeKeys(config.id_bits),
             }
         )
 
@@ -98,15 +100,18 @@ class BatchWriter(wiring.Component):
         m.submodules.positions = positions = BatchPositions(self.config)
         connect(m, flipped(self.samples), positions.i)
         connect(m, positions.o, flipped(self.placed))
+        m.submodules.node_words = words = NodeWords(self.config.attribute.id_bits)
+        connect(m, positions.nodes, words.i)
+        m.d.comb += words.keys.eq(settings.keys)
         begins, ends = Signal(), Signal()
         done = []
         for n, name in enumerate(ARRAYS):
             m.submodules[f"{name}_writer"] = writer = WordWriter(*self._port)
-            connect(m, getattr(positions, name), writer.i)
+            connect(m, words.o if name == "nodes" else getattr(positions, name), writer.i)
             connect(m, writer.o, flipped(self.writes[n]))
             m.d.comb += [
                 writer.start.eq(begins),
-                writer.ended.eq(ends),
+                writer.ended.eq(ends & ~words.busy),
                 writer.address.eq((settings.tree + 1 + n * settings.span) << exact_log2(line_beats)),
             ]
             done.append(writer.done)

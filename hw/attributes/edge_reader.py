@@ -57,7 +57,7 @@ class EdgeReader(wiring.Component):
         m = Module()
         edge, sample = self.i.payload, self.o.payload
         bits = exact_log2(self._port[1] // (8 * WORD_BYTES))
-        names = ("root", "hop", "last", "empty")
+        names = ("edge", "root", "hop", "last", "empty")
         m.submodules.fetcher = fetcher = Fetcher(*self._port, self.depth)
         m.submodules.waiting = waiting = Queue(
             data.StructLayout(

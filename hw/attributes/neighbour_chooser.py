@@ -69,9 +69,9 @@ class NeighbourChooser(wiring.Component):
         m = Module()
         settings = self.settings
         expanded = self.i.payload.shape()
-        row_layout = data.StructLayout(
-            {"start": len(settings.edges), "root": self.id_bits, "hop": expanded["hop"].shape}
-        )
+        # For addresses, which may wrap, and for numbers of edges.
+        start_bits = max(len(settings.edges), self.id_bits)
+        row_layout = data.StructLayout({"start": start_bits, "root": self.id_bits, "hop": expanded["hop"].shape})
         m.submodules.finder = finder = RowFinder(*self._port, _DEPTH)
         m.submodules.mixer = mixer = StateMixer()
         m.submodules.looked_up = looked_up = Queue(expanded, AHEAD)
@@ -119,11 +119,14 @@ class NeighbourChooser(wiring.Component):
             m.d.comb += chooser.i.payload.population.eq(found.length)
 
         choice, row, edge = chooser.o.payload, rows.o.payload, self.o.payload
+        number = Signal(len(row.start))
         m.d.comb += [
             self.o.valid.eq(chooser.o.valid & rows.o.valid),
             chooser.o.ready.eq(self.o.valid & self.o.ready),
             rows.o.ready.eq(self.o.valid & self.o.ready & choice.last),
-            edge.address.eq(settings.edges + row.start + choice.number),
+            number.eq(row.start + choice.number),
+            edge.address.eq(settings.edges + number),
+            edge.edge.eq(number),
             edge.root.eq(row.root),
             edge.hop.eq(row.hop + 1),
             edge.last.eq(choice.last),

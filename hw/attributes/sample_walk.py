@@ -191,6 +191,13 @@ class SampleWalk(wiring.Component):
         return [
             *graph_checks(self.config.attribute, command),
             Check(command.background & (~command.later if self._background else 1), command.background),
+            # A SAMPLE that fetches takes each position for one ID.
+            Check(command.paired & ~command.later, command.paired),
+            # The last key is that of no edge.
+            Check(
+                command.paired & ((command.vertices + command.edge_count) >= 1 << self.config.attribute.id_bits),
+                command.edge_count,
+            ),
             Check(command.hops > HOPS_MAX, command.hops),
             Check(command.negatives > self.config.fan_out_max, command.negatives, Error.FAN_OUT),
         ]
@@ -219,5 +226,8 @@ class SampleWalk(wiring.Component):
             *access_operands(front, Opcode.SAMPLE, self.config.attribute, settings.access),
             settings.batch.tree.eq(front.line(Opcode.SAMPLE, "tree")),
             settings.batch.span.eq(sample.span),
+            settings.batch.keys.paired.eq(sample.paired),
+            settings.batch.keys.vertices.eq(sample.vertices),
+            settings.batch.keys.edge_count.eq(sample.edge_count),
             settings.later.eq(sample.later),
         ]

@@ -8,12 +8,17 @@ from contracts.sampling import HOPS_MAX, WORD
 from hw.attributes.chooser import COUNT_BITS
 from hw.memory.formats import WORD_BYTES
 
-__all__ = ["ChosenEdge", "ExpandedNode", "NodeSample", "Sample", "SampleSettings", "word_address"]
+__all__ = ["ChosenEdge", "ExpandedNode", "NodeSample", "PositionNode", "Sample", "SampleSettings", "word_address"]
 
 _HOP_BITS = 3
 #: A position. ``node``: its VID. ``hop``: 0 for roots, `contracts.sampling.NEGATIVE_HOP` for negatives. ``last``: the
 #: last sample of its parent; a root is always the last. ``empty``: the parent has no sample, and this is no position.
-Sample = data.StructLayout({"node": unsigned(VID_BITS), "hop": unsigned(_HOP_BITS), "last": 1, "empty": 1})
+#: ``edge``: number of the edge that a sample of a hop was found along.
+Sample = data.StructLayout(
+    {"node": unsigned(VID_BITS), "hop": unsigned(_HOP_BITS), "last": 1, "empty": 1, "edge": unsigned(VID_BITS)}
+)
+#: VID of a position, and if it was ``sampled`` along an edge the number of that.
+PositionNode = data.StructLayout({"node": unsigned(VID_BITS), "sampled": 1, "edge": unsigned(VID_BITS)})
 
 
 def word_address(address_width: int) -> int:
@@ -58,12 +63,13 @@ class ExpandedNode(data.StructLayout):
 
 
 class ChosenEdge(data.StructLayout):
-    """An edge to read: its word ``address``, and the ``root``, ``hop``, ``last`` and ``empty`` of the sample."""
+    """An edge to read: word ``address``, number ``edge``; ``root``, ``hop``, ``last``, ``empty`` of the sample."""
 
     def __init__(self, address_width: int, id_bits: int) -> None:
         super().__init__(
             {
                 "address": word_address(address_width),
+                "edge": id_bits,
                 "root": id_bits,
                 "hop": _HOP_BITS,
                 "last": 1,
@@ -76,4 +82,6 @@ class NodeSample(data.StructLayout):
     """A sample before it is a position: ``node``, or an ``error`` reading it, and as of `ChosenEdge`."""
 
     def __init__(self, id_bits: int) -> None:
-        super().__init__({"node": VID_BITS, "error": 1, "root": id_bits, "hop": _HOP_BITS, "last": 1, "empty": 1})
+        super().__init__(
+            {"node": VID_BITS, "error": 1, "edge": id_bits, "root": id_bits, "hop": _HOP_BITS, "last": 1, "empty": 1}
+        )

@@ -123,7 +123,7 @@ class StructureProcessor(wiring.Component):
             deeper.eq((current.hop < settings.hops) & ~current.empty),
             passes.eq(there & out.i.ready & (frontier.i.ready | ~deeper)),
             out.i.valid.eq(passes),
-            *(out.i.payload[name].eq(current[name]) for name in ("node", "hop", "last", "empty")),
+            *(out.i.payload[name].eq(current[name]) for name in ("node", "hop", "last", "empty", "edge")),
             frontier.i.valid.eq(passes & deeper),
             # A VID outside the graph does not fit; nothing is looked up or drawn for it.
             node.node.eq(Mux(bad, 0, current.node)),

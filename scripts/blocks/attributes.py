@@ -94,6 +94,7 @@ BLOCKS: tuple[Block, ...] = (
     _part("request_counts", synth=False),
     Block(name="attributes.sample_sequencer", factory="hw.attributes.sample_sequencer:SampleSequencer", synth=False),
     Block(name="attributes.header_writer", factory="hw.attributes.header_writer:HeaderWriter", synth=False),
+    Block(name="attributes.node_words", factory="hw.attributes.node_words:NodeWords"),
     Block(name="attributes.copier", factory="hw.attributes.copier:Copier", synth=False),
     _part("node_reader"),
     Block(

@@ -9,15 +9,14 @@ from pathlib import Path
 
 import numpy as np
 
-from contracts import LINE_BYTES, Error
+from contracts import LINE_BYTES, Error, Policy
 from contracts.errors import InputError, unknown
-from golden.attributes.batch import BatchImage, batch_results, batches_of, dense
+from golden.attributes.batch import BatchImage, batch_results, batches_of
 from golden.attributes.divided import shares_of
 from golden.attributes.links import Pairs
 from golden.attributes.orders import ORDERS
 from golden.attributes.sampler import Batch, Plan
 from golden.graph import IntArray
-from golden.image import row_bytes
 from golden.model.layer import Int16Array
 from hw.attributes.core import AttributeCoreConfig
 from hw.config import MachineConfig
@@ -156,6 +155,8 @@ class Batches:
             if failed:
                 error, info = Error(failed[0]["error"]).name, failed[0]["info"]
                 lines.append(f"{name} {number} ended with {error}, info {info:#x}")
+            elif out.along.size and not np.array_equal(out.along, batch.along):
+                lines.append(f"{name} {number}: it was sampled along other edges")
             elif not np.array_equal(out.nodes, batch.nodes):
                 lines.append(f"{name} {number}: other nodes were sampled")
             elif not np.array_equal(out.results, rows):
@@ -221,13 +222,18 @@ def _core(sizes: MachineConfig) -> AttributeCoreConfig:
 
 def _check_fits(image: BatchImage, sizes: MachineConfig) -> None:
     """Refuse what the machine has no room for; the hardware would refuse it too."""
-    core, plan, problem = _core(sizes), image.plan, image.problem
+    core, plan = _core(sizes), image.plan
     attribute, size = core.attribute, image.size
-    wanted, room = row_bytes(dense(problem).shape[1]), attribute.row_beats * attribute.data_width // 8
+    wanted, room = image.row_bytes, attribute.row_beats * attribute.data_width // 8
     if wanted > room:
         raise InputError("features", f"a row has {wanted} bytes", f"at most {room} ([attributes] row_beats)")
-    if problem.graph.nodes > 1 << attribute.id_bits:
-        raise InputError("nodes", f"there are {problem.graph.nodes}", f"at most {1 << attribute.id_bits}")
+    if image.id_count > 1 << attribute.id_bits:
+        what = "nodes" if image.ids == 1 else "nodes and edges with attributes"
+        expected = f"at most {1 << attribute.id_bits} ([attributes] id_bits)"
+        raise InputError(what, f"there are {image.id_count}", expected)
+    if image.ids > 1 and attribute.policy == Policy.DEGREE:
+        what = "ranks rows by the degrees of nodes, and edges with attributes have none"
+        raise InputError("[attributes] policy", what, "another policy, or --no-edge-attributes")
     end, lines = image.last_line, (1 << sizes.chiplet.port[0]) // LINE_BYTES
     if end > lines:
         raise InputError("graph", f"and working space end at line {end}", f"at most {lines} ([pe] address_width)")
@@ -241,7 +247,7 @@ def _check_fits(image: BatchImage, sizes: MachineConfig) -> None:
     if inner > core.frontier:
         what = f"of {size} roots expands {inner} positions"
         raise InputError("batch", what, f"at most {core.frontier} ([attributes] frontier)")
-    rooms = [(plan.most(size), 1 << attribute.tag_bits, "[attributes] tag_bits")]
+    rooms = [(plan.most(size), (1 << attribute.tag_bits) // image.ids, "[attributes] tag_bits")]
     if community := sizes.community:
         # Rows that are summed up are kept like those of hubs; VIDs of what is computed come behind them. Negatives are
         # not summed up.

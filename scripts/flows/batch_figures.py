@@ -128,7 +128,7 @@ def cache_figures(batches: Batches, ran: Sequence[Sequence[Ran]]) -> schema.Attr
     core = batches.sizes.attributes
     if not ran or core is None:
         return None
-    attribute, outs = core.attribute, [out for one in ran for out in one]
+    attribute, outs, ids = core.attribute, [out for one in ran for out in one], batches.images[0].ids
     flows = {name: sum(out.batch[name] for out in outs) for name in _FLOWS}
     return schema.AttributeCache(
         requests=sum(flows.values()),
@@ -138,7 +138,7 @@ def cache_figures(batches: Batches, ran: Sequence[Sequence[Ran]]) -> schema.Attr
         ways=attribute.ways,
         policy=attribute.policy.name.lower(),
         # Attributes of negatives are not fetched with the batch in which they are drawn.
-        sub_batches=sum(-(-(out.batch["positions"] - out.batch["negatives"]) // attribute.slots) for out in outs),
+        sub_batches=sum(-(-ids * (out.batch["positions"] - out.batch["negatives"]) // attribute.slots) for out in outs),
     )
 
 

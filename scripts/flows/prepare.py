@@ -91,6 +91,8 @@ def examine(request: Request, sizes: MachineConfig) -> Examined:
     graph = load(request.dataset)
     if not request.edge_weights:
         graph = graph.unweighted
+    if not request.edge_attributes:
+        graph = graph.without_edge_attributes
     asked = model_of(request.model) if request.model else None
     given, said = None, hints(graph)
     if request.model_file:

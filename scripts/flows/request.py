@@ -59,6 +59,8 @@ class Request:
         File of steps of edges, each of which changes the graph before another run of a session; None: none.
     edge_weights
         Use the weights of a graph's edges; otherwise every edge counts once.
+    edge_attributes
+        Use the attributes of a graph's edges in the first layer; otherwise they are left out.
     calibration
         Which share of the values must fit, and how many bits features and weights have.
     """
@@ -84,6 +86,7 @@ class Request:
     edge_weights: bool = True
     edits: Path | None = None
     head_hidden: tuple[int, ...] = ()
+    edge_attributes: bool = True
 
     @property
     def streams(self) -> bool:

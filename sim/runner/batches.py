@@ -35,6 +35,8 @@ class Ran:
         Fields of its `Batch`.
     nodes
         int64 [positions], VIDs that were sampled.
+    along
+        int64 [positions], edges that they were sampled along, -1 for none; empty if edges have no attributes.
     results
         int16 [roots, f_out].
     alone
@@ -46,6 +48,7 @@ class Ran:
     chiplet: int
     batch: dict[str, int]
     nodes: IntArray
+    along: IntArray
     results: Int16Array
     alone: Run | None
     layers: Run | None
@@ -118,7 +121,8 @@ class BatchJob:
                 sampled = alone.completion["error"] == Error.NONE
             at = image.at(number)
             batch = BATCH.from_bytes(await memory.dump(at.batch.address, LINE_BYTES))
-            nodes = await memory.dump(at.nodes, 4 * max(1, batch["positions"]) if image.shown else 4)
+            words = image.ids * (max(1, batch["positions"]) if image.shown else 1)
+            nodes, along = image.positions_of(await memory.dump(at.nodes, 4 * words))
             counts = Counter[str]()
             if sampled:
                 following = batches[number + 1 - first] if number + 1 - first < len(batches) else None
@@ -135,7 +139,8 @@ class BatchJob:
                 Ran(
                     chiplet=host.position,
                     batch={name: value or counts[name] for name, value in batch.items()},
-                    nodes=np.frombuffer(nodes, "<u4").astype(np.int64),
+                    nodes=nodes,
+                    along=along,
                     results=rows[:, : region.row_elements].astype(np.int16),
                     alone=alone,
                     layers=layers,

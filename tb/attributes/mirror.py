@@ -76,6 +76,8 @@ class Mirror:
         Offsets of a node.
     row_bytes
         Of the attributes of a node.
+    keyed
+        Edges have keys, so their numbers are small.
 
     Attributes
     ----------
@@ -87,7 +89,9 @@ class Mirror:
         In the memory.
     """
 
-    def __init__(self, random: Random, size: int, *, nodes: int = 256, tiles: int = 1, row_bytes: int = 64) -> None:
+    def __init__(
+        self, random: Random, size: int, *, nodes: int = 256, tiles: int = 1, row_bytes: int = 64, keyed: int = 0
+    ) -> None:
         self.random, self.lines = random, size // LINE_BYTES
         rng = self._rng = np.random.default_rng(random.getrandbits(32))
         self.words = rng.integers(0, 1 << 32, size // 4, dtype=np.uint32)
@@ -102,7 +106,7 @@ class Mirror:
         self.graph = PlainGraph(np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), np.concatenate(rows))
         edges = self.graph.edges
         #: Number of the first edge.
-        self.first = random.randrange((1 << 32) - edges.size)
+        self.first = random.randrange(8 if keyed else (1 << 32) - edges.size)
         self.offsets_at = self.place(4 * (nodes * tiles + 1))
         self.put(self.offsets_at, np.repeat(self.graph.offsets + self.first, tiles)[tiles - 1 :])
         at = self.place(4 * edges.size + 2 * LINE_BYTES)
@@ -133,7 +137,16 @@ class Mirror:
         """Return what a command says for a line; bits above the address are any."""
         return (line - self.base) % self.lines + self.lines * self.random.randrange((1 << 32) // self.lines)
 
-    def job(self, roots: Sequence[int], plan: Plan, *, slotted: int = 1, flush: int = 0, wild: bool = False) -> Job:
+    def job(
+        self,
+        roots: Sequence[int],
+        plan: Plan,
+        *,
+        slotted: int = 1,
+        flush: int = 0,
+        wild: bool = False,
+        paired: int = 0,
+    ) -> Job:
         """Make room for a SAMPLE command and put its roots there.
 
         Parameters
@@ -144,6 +157,8 @@ class Mirror:
             As in the command.
         wild
             Its arrays are anywhere in what is left of the memory, and nothing can be placed behind them.
+        paired
+            As in the command, and then attributes are left to FETCH.
         """
         number = self.random.getrandbits(32)
         batch = sample(cast(Graph, self.graph), roots, plan, number)
@@ -154,7 +169,7 @@ class Mirror:
             most += level
         span = least = most // _LINE_WORDS + 1
         rows = self.place(batch.nodes.size * self.row_bytes)
-        roots_at, tree = self.place(4 * len(roots)), self.place((1 + 4 * span) * LINE_BYTES)
+        roots_at, tree = self.place(4 * len(roots)), self.place((1 + (4 + paired) * span) * LINE_BYTES)
         while wild:
             # A word behind the list of what is left is the first array; the others must not meet anything.
             span = self.random.randrange(least, 1 << 18)
@@ -171,7 +186,7 @@ class Mirror:
             "root_count": len(roots), "negatives": plan.negatives,
             "fan_out": sum(f << 8 * n for n, f in enumerate(plan.fan_out)), "seed": plan.seed, "batch": number,
             "attributes": self.line(self.attributes_at), "row_bytes": self.row_bytes, "tree": self.line(tree),
-            "rows": self.line(rows),
+            "rows": self.line(rows), "paired": paired, "later": paired,
         }  # fmt: skip
         return Job(fields, batch, roots_at, tree, rows)
 
@@ -215,7 +230,11 @@ class Mirror:
         inner = sum(batch.hops[:-1])
         factors = scales_of(1 / (batch.children[:inner] + 1.0))
         packed = factors.mantissa.astype(np.int64) | factors.exponent.astype(np.int64) << 16
-        arrays = (batch.offsets[: inner + 1], batch.edges, packed, batch.nodes)
+        nodes = batch.nodes
+        if job.fields["paired"]:
+            numbers = np.where(batch.along < 0, job.fields["edge_count"], batch.along + self.first)
+            nodes = np.stack([nodes, self.graph.nodes + numbers], axis=1).ravel()
+        arrays = (batch.offsets[: inner + 1], batch.edges, packed, nodes)
         for number, array in enumerate(arrays):
             self.put(job.tree + 1 + number * span, array)
         count = batch.nodes.size

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from random import Random
 from typing import Any
 
 import numpy as np
+
+from golden.attributes.sampler import Batch
 
 __all__ = ["RandomMemory"]
 
@@ -98,6 +101,14 @@ class RandomMemory:
         """Return what is wrong with the offsets of a node that is in the graph; nothing if all is well."""
         start, end = (self.word(self.offsets_at + node * self.tiles + n) for n in (0, self.tiles))
         return "OFFSET_ORDER" if end < start else "EDGE_RANGE" if end > self.edge_count else ""
+
+    def along(self, batch: Batch) -> Batch:
+        """Return a batch that was sampled here with the numbers of its edges, counted from where rows are."""
+        along, sampled = batch.along.copy(), batch.along >= 0
+        for position in np.flatnonzero(sampled):
+            node = int(batch.nodes[batch.parents[position]])
+            along[position] += self.word(self.offsets_at + node * self.tiles) - node
+        return replace(batch, along=along % (1 << 32) * sampled)
 
     @property
     def offsets(self) -> range:

@@ -363,6 +363,12 @@ async def bad_operands_are_refused_and_the_next_command_works(dut: Any) -> None:
         # Nobody waits for a core that is alone.
         *(({"later": later, "background": 1}, Error.BAD_OPERAND, 1) for later in range(2)),
         ({"span": 1}, Error.BAD_OPERAND, 4 + 16 + 48 + 8),
+        # Keys of edges take the place of no ID, and have room behind all VIDs.
+        ({"paired": 1}, Error.BAD_OPERAND, 1),
+        *(
+            ({"paired": 1, "later": 1, "vertices": 100, "edge_count": count}, Error.BAD_OPERAND, count)
+            for count in (156, *((1 << bit) - 100 for bit in range(8, 33)), (1 << 32) - 1)
+        ),
         # Roots, and what would be expanded: one more than there is room for, and as many as can be said.
         ({"root_count": 9}, Error.BAD_OPERAND, 9 + 36),
         ({"root_count": 41, "hops": 1}, Error.BAD_OPERAND, 41),
@@ -425,6 +431,26 @@ async def arrays_may_be_far_from_each_other(dut: Any) -> None:
         if 16 << bit <= 1 << CORE.attribute.tag_bits:
             said = await host.one({**job.fields, "span": 1 << bit, "root_count": 16 << bit})
             assert (said["error"], said["info"]) == (Error.BAD_OPERAND, 16 << bit)
+
+
+@cocotb.test()
+async def keys_of_edges_stand_behind_vids(dut: Any) -> None:
+    host = await begin(dut)
+    random = host.bench.random
+    for number in range(6):
+        mirror = host.place(nodes=24, row_bytes=32, keyed=1)
+        mirror_edges = mirror.first + mirror.graph.edges.size
+        host.memory.stall(random.choice((0, 0.4)))
+        for plan in (Plan((3, 2), number % 3, number), Plan((), 2, 5), Plan((4,), 0, 6)):
+            job = mirror.job([random.randrange(24) for _ in range(1 + number)], plan, paired=1)
+            # The last key is that of no edge, and the largest that there is.
+            assert 24 + mirror_edges < 1 << CORE.attribute.id_bits
+            await host.load()
+            said = await host.one(job.fields)
+            assert (said["error"], said["info"]) == (Error.NONE, 0)
+            mirror.sampled(job, None)
+            await host.check()
+    host.memory.stall(0)
 
 
 @cocotb.test()

@@ -19,6 +19,7 @@ def test_a_root_is_paired_with_its_first_neighbour_and_its_negatives() -> None:
     batch = Batch(
         nodes=np.array([10, 11, 12, 13, 20, 21, 22, 23, 40, 41, 30, 31, 32, 33]),
         parents=np.array([-1, -1, -1, -1, 0, 0, 1, 2, 4, 6, 0, 0, 1, 3]),
+        along=np.array([-1] * 4 + [9, 8, 7, 6, 5, 4] + [-1] * 4),
         hops=(4, 4, 2),
         negatives=4,
         draws=0,

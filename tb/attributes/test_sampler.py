@@ -114,7 +114,7 @@ def expected(batch: Batch, unknown: Collection[int] = ()) -> list[dict[str, int]
     out = []
     hop_of = np.repeat(np.arange(len(batch.hops)), batch.hops)
     for position in range(batch.hops[0]):
-        out.append({"node": int(batch.nodes[position]), "hop": 0, "last": 1, "empty": 0})
+        out.append({"node": int(batch.nodes[position]), "hop": 0, "last": 1, "empty": 0, "edge": 0})
     inner = sum(batch.hops[:-1])
     for parent in range(inner if len(batch.hops) > 1 else 0):
         mine = np.flatnonzero(batch.parents[: batch.positives] == parent)
@@ -131,12 +131,21 @@ def group(batch: Batch, mine: list[int], hop: int) -> list[dict[str, int]]:
     """Return the samples of one parent."""
     if not mine:
         return [{"hop": hop, "last": 1, "empty": 1}]
-    return [{"node": int(batch.nodes[p]), "hop": hop, "last": int(p == mine[-1]), "empty": 0} for p in mine]
+    return [
+        {
+            "node": int(batch.nodes[p]),
+            "hop": hop,
+            "last": int(p == mine[-1]),
+            "empty": 0,
+            "edge": max(int(batch.along[p]), 0),
+        }
+        for p in mine
+    ]
 
 
 def compare(got: list[dict[str, int]], want: list[dict[str, int]]) -> None:
-    """Compare; an empty sample has no node."""
-    got = [{k: v for k, v in item.items() if k != "node" or not item["empty"]} for item in got]
+    """Compare; an empty sample has no node and no edge."""
+    got = [{k: v for k, v in item.items() if k not in ("node", "edge") or not item["empty"]} for item in got]
     for number, (left, right) in enumerate(zip(got, want, strict=False)):
         assert left == right, f"sample {number}: {left}, expected {right}"
     assert len(got) == len(want), f"{len(got)} samples, expected {len(want)}"
@@ -235,7 +244,7 @@ async def check_random(
     bench.errors.clear()
     batch = random.getrandbits(32) if batch is None else batch
     got, _ = await bench.run(plan, batch=batch)
-    whole = sample(cast(Graph, memory), memory.roots, plan, batch)
+    whole = memory.along(sample(cast(Graph, memory), memory.roots, plan, batch))
     want = expected(whole, [root for root in memory.roots if memory.error(root)])
     if not plan.negatives:
         want = [item for item in want if item["hop"] != NEGATIVE_HOP]

@@ -57,6 +57,15 @@ def test_weights_follow_their_edges(tmp_path: Path) -> None:
     assert graph.notes == ("mine: 1 self loops with their weights are dropped; a layer counts the node itself",)
 
 
+@pytest.mark.parametrize("columns", [(), (1,), (2,)])
+def test_attributes_follow_their_edges(tmp_path: Path, columns: tuple[int, ...]) -> None:
+    given = np.arange(4 * (columns or (1,))[0]).reshape(4, *columns)
+    graph = load(saved(tmp_path, parts() | {"edge_attr": given}))
+    assert graph.edge_attributes is not None
+    assert graph.edges.tolist() == [1, 0, 2]
+    assert graph.edge_attributes.tolist() == given.reshape(4, -1)[[1, 0, 3]].tolist()
+
+
 @pytest.mark.parametrize("thin", [False, True])
 def test_a_batch_has_a_graph_vertex_for_every_small_graph(tmp_path: Path, thin: bool) -> None:
     content = parts() | {"edge_index": np.array([[0, 2], [2, 0]]), "batch": np.array([0, 1, 0]), "y": np.array([3, 1])}
@@ -92,7 +101,10 @@ NAN = np.array([[1.0, np.nan]] * 3)
         ({"edge_weight": np.array(["a"] * 4)}, "edge_weight: is <U1"),
         ({"edge_weight": np.array([1, 1, 1, np.inf])}, "edge_weight: has a value that is not finite"),
         ({"edge_weight": np.full(4, 1e300)}, "edge_weight: has a value that is not finite"),
-        ({"edge_attr": np.ones(4)}, "edge_attr: the graph has edge attributes; expected .* edge_weight with a number"),
+        ({"edge_attr": np.ones(3)}, r"edge_attr: is float64 \[3\]; expected numbers \[4, d\]"),
+        ({"edge_attr": np.ones((4, 0))}, r"edge_attr: is float64 \[4, 0\]"),
+        ({"edge_attr": np.ones((4, 1, 1))}, r"edge_attr: is float64 \[4, 1, 1\]"),
+        ({"edge_attr": np.full((4, 2), np.nan)}, "edge_attr: has a value that is not finite; expected finite numbers"),
         ({"edge_index": np.array([[0, 1], [1, 0], [2, 1]])}, r"edge_index: is int64 \[3, 2\]; expected integers \[2, "),
         ({"batch": np.zeros(2, int)}, r"batch: is int64 \[2\]; expected integers \[3\]"),
         ({"batch": np.zeros((3, 1), int)}, r"batch: is int64 \[3, 1\]"),

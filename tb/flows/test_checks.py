@@ -47,6 +47,7 @@ def files(folder: Path) -> None:
     np.savez(folder / "directed.npz", edge_index=edges, x=x, y=np.arange(40) % 2)
     np.savez(folder / "unlabelled.npz", edge_index=edges, x=x)
     edge_weight = np.array([0.5, 2.0, -0.3])
+    np.savez(folder / "attributed.npz", edge_index=edges, x=x, y=np.arange(40) % 2, edge_attr=np.ones((3, 2)))
     np.savez(folder / "weighted.npz", edge_index=edges, x=x, y=np.arange(40) % 2, edge_weight=edge_weight)
     star = np.array([[0] * 600 + list(range(1, 601)), list(range(1, 601)) + [0] * 600])
     np.savez(folder / "star.npz", edge_index=star, x=np.ones((601, 2)), y=np.arange(601) % 2)
@@ -61,6 +62,8 @@ def files(folder: Path) -> None:
     (folder / "few.toml").write_text("[pe]\nweight_rows = 16\n")
     (folder / "little.toml").write_text('pe = "community"\n[community]\nweight_rows = 32\n')
     (folder / "slots.toml").write_text("[attributes]\nslots = 3\nrow_beats = 16\n")
+    (folder / "degree.toml").write_text('[attributes]\npolicy = "DEGREE"\n')
+    (folder / "ids.toml").write_text("[attributes]\nid_bits = 5\n")
     (folder / "short.toml").write_text("[neural]\nwm_depth = 256\ntable_bits = 8\n[attributes]\nrow_beats = 1\n")
 
 
@@ -109,6 +112,22 @@ def files(folder: Path) -> None:
         ),
         ("npz:{0}/weighted.npz --batch 4", "have weights, which SAGE does not take"),
         ("npz:{0}/weighted.npz --batch 4 --no-edge-weights --config small", "has no attribute core for mini-batches"),
+        (
+            "npz:{0}/attributed.npz --model gin",
+            "edges: have attributes, which GIN does not take; expected SAGE, or --no-edge-attributes to leave them out",
+        ),
+        (
+            "npz:{0}/attributed.npz --batch 4 --chiplets 1 --config {0}/degree.toml",
+            "[attributes] policy: ranks rows by the degrees of nodes, and edges with attributes have none; expected",
+        ),
+        (
+            "npz:{0}/attributed.npz --batch 4 --chiplets 1 --config {0}/ids.toml",
+            "nodes and edges with attributes: there are 44; expected at most 32 ([attributes] id_bits)",
+        ),
+        (
+            "npz:{0}/attributed.npz --batch 4 --chiplets 2",
+            "edges: have attributes, and a ring divides it; expected one chiplet for mini-batches, or --no-edge",
+        ),
     ],
 )
 def test_a_run_is_refused_before_training_with_and_without_rtl(arguments: str, message: str, tmp_path: Path) -> None:
@@ -122,6 +141,13 @@ def test_a_run_is_refused_before_training_with_and_without_rtl(arguments: str, m
     assert message in lines[0]
     assert "\n" not in lines[0]
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("model", ["sage", "gin"])
+def test_edge_attributes_can_be_left_out(model: str, tmp_path: Path) -> None:
+    files(tmp_path)
+    request = Request(f"npz:{tmp_path}/attributed.npz", model=model, edge_attributes=False)
+    assert examine(request, load_machine("community", 1)).graph.edge_attributes is None
 
 
 @pytest.mark.parametrize("model", ["sage", "gin"])

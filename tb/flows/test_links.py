@@ -47,15 +47,18 @@ ROOTS = (HUB, 3, 5, ALONE)
 NEGATIVES = 3
 
 
-def request(folder: Path, roots: tuple[int, ...] = ROOTS) -> Request:
-    """Write the graph and the configuration; fan-outs take all neighbours. Without a test set all nodes are roots."""
+def request(folder: Path, roots: tuple[int, ...] = ROOTS, **more: Any) -> Request:
+    """Write the graph, with more arrays, and the configuration; fan-outs take all neighbours.
+
+    Without a test set all nodes are roots.
+    """
     edges = [(HUB, node) for node in range(1, ALONE)] + [(node, node + 1) for node in range(1, ALONE - 1)]
     both = np.array(edges + [(v, u) for u, v in edges]).T
     labels = np.arange(NODES) % 2
     test = np.isin(np.arange(NODES), roots)
     x = np.random.default_rng(1).normal(size=(NODES, 9)).astype(np.float32) + labels[:, None]
     masks: dict[str, Any] = {"train_mask": ~test, "val_mask": np.zeros(NODES, bool), "test_mask": test}
-    np.savez(folder / "g.npz", edge_index=both, x=x, y=labels, **masks)
+    np.savez(folder / "g.npz", edge_index=both, x=x, y=labels, **masks, **more)
     (folder / "small.toml").write_text(SMALL)
     sampling = Sampling(3, (12, 12), negatives=NEGATIVES)
     config, out = str(folder / "small.toml"), folder / "out"
@@ -127,7 +130,10 @@ def planned(asked: Request) -> Batches:
 def test_a_difference_names_the_pass_it_is_in(tmp_path: Path) -> None:
     batches = planned(request(tmp_path))
     assert batches.ends is not None
-    ran = [[Ran(0, {}, batch.nodes, results, None, None) for batch, results in each.exact] for each in batches.passes]
+    ran = [
+        [Ran(0, {}, batch.nodes, batch.along, results, None, None) for batch, results in each.exact]
+        for each in batches.passes
+    ]
     assert batches.differences(ran) == []
     other = ran[1][0]
     ran[1][0] = replace(other, results=other.results + np.int16(1))
