@@ -1,4 +1,4 @@
-"""`atoll bench portfolio`: graphs of all kinds on both engines, each run beside its bound."""
+"""`atoll bench portfolio`: graphs of all kinds on several machines, each run beside its bound."""
 
 from __future__ import annotations
 
