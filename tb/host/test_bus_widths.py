@@ -20,10 +20,10 @@ from cocotbext.axi import AxiBus, AxiLiteBus, AxiLiteMaster, AxiRam, AxiResp
 
 from contracts import LINE_BYTES, Error, Model, RegionKind
 from golden.community.image import build_community_image
-from golden.image import build_image
+from golden.image import Image, build_image
 from golden.locator.locator import Limits
 from golden.locator.schedule import Schedule
-from golden.model.network import infer
+from golden.model.network import Problem, infer
 from hw.chiplet.config import GatherChipletConfig
 from hw.host.hosted import Hosted
 from hw.machine import machine_of
@@ -99,6 +99,14 @@ class LibraryBus:
         await RisingEdge(self._dut.irq)
 
 
+async def expect_results(bus: Any, image: Image, problem: Problem, base: int = 0) -> None:
+    """Compare the results of every layer of an image that lies at `base` with the golden model."""
+    for number, layer in enumerate(infer(problem)):
+        region = image.results_region(number)
+        got = image.rows(region, await bus.dump(base + region.address, region.bytes))
+        np.testing.assert_array_equal(got, layer.results)
+
+
 @cocotb.test()
 @cocotb.parametrize(stall=STALLS)
 async def inferences_are_exact_on_this_bus(dut: Any, stall: float) -> None:
@@ -119,14 +127,11 @@ async def inferences_are_exact_on_this_bus(dut: Any, stall: float) -> None:
         image, base = build_image(problem), seed * 7 * LINE_BYTES
         finished = await driver.run(bytes(image.data), base)
         assert finished.error == Error.NONE
-        for number, layer in enumerate(infer(problem)):
-            region = image.results_region(number)
-            got = image.rows(region, await bus.dump(base + region.address, region.bytes))
-            np.testing.assert_array_equal(got, layer.results)
+        await expect_results(bus, image, problem, base)
 
 
-@cocotb.test(timeout_time=2, timeout_unit="ms")
-async def answers_out_of_order_and_an_error_of_one_part(dut: Any) -> None:
+async def begin(dut: Any) -> tuple[SimulatedBus, Memory]:
+    """Return the bus and the memory, which stalls, of a machine after its reset."""
     dut.rst.value = 1
     given = parameters()
     memory = Memory(dut, int(given["bus_width"]) // 8, Path(given["directory"]))
@@ -137,6 +142,12 @@ async def answers_out_of_order_and_an_error_of_one_part(dut: Any) -> None:
     dut.rst.value = 0
     await RisingEdge(dut.clk)
     memory.stall(0.3)
+    return bus, memory
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
+async def answers_out_of_order_and_an_error_of_one_part(dut: Any) -> None:
+    bus, memory = await begin(dut)
     memory.out_of_order(True)
     driver = Driver(bus, patience=100)
     problem = random_problem(random_graph(3, 14, 40, features=5, density=0.6), Model.SAGE, [6, 3], 3)
@@ -149,32 +160,18 @@ async def answers_out_of_order_and_an_error_of_one_part(dut: Any) -> None:
         assert (finished.error, finished.info) == (Error.MEMORY_READ, weights.line)
     memory.read_errors(None)
     assert (await driver.run(bytes(image.data))).error == Error.NONE
-    for number, layer in enumerate(infer(problem)):
-        region = image.results_region(number)
-        got = image.rows(region, await bus.dump(region.address, region.bytes))
-        np.testing.assert_array_equal(got, layer.results)
+    await expect_results(bus, image, problem)
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")
 async def ports_of_clusters_are_narrowed_and_counted(dut: Any) -> None:
     """Every port has a narrower of its own, and the control port counts the beats of all, as wide as the machine's."""
-    dut.rst.value = 1
-    memory = Memory(dut, int(parameters()["bus_width"]) // 8, Path(parameters()["directory"]))
-    bus = SimulatedBus(dut, memory)
-    Clock(dut.clk, CLOCK_NS, unit="ns").start()
-    for _ in range(3):
-        await RisingEdge(dut.clk)
-    dut.rst.value = 0
-    await RisingEdge(dut.clk)
-    memory.stall(0.3)
+    bus, memory = await begin(dut)
     driver = Driver(bus, patience=100)
     problem = random_problem(random_graph(3, 40, 90, features=5, density=0.6), Model.GIN, [6, 3], 3)
     image = build_community_image(problem, Schedule(4), Limits(64, 64, 64, 8))
     assert (await driver.run(bytes(image.data))).error == Error.NONE
-    for number, layer in enumerate(infer(problem)):
-        region = image.results_region(number)
-        got = image.rows(region, await bus.dump(region.address, region.bytes))
-        np.testing.assert_array_equal(got, layer.results)
+    await expect_results(bus, image, problem)
     counted, moved = await driver.counters(), memory.counters()
     parts = CLUSTERS.port[1] // 8 // memory.beat_bytes
     assert counted["read_beats"] * parts == moved["beats_read"]
