@@ -3,6 +3,7 @@
 from amaranth.hdl import Cover, Module, Mux, Signal, Value
 from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
+from amaranth.utils import exact_log2
 
 from contracts.communities import K_VALUES
 from hw.block_memory import NO_BYPASS, registered_read
@@ -293,7 +294,8 @@ class Planner(wiring.Component):
         last, last_group = Signal(), Signal()
         m.d.comb += [
             last.eq(self._left == 1),
-            last_group.eq(self._group == self.config.width // pipe.group - 1),
+            # No column has rows beyond those of the record.
+            last_group.eq(self._group == (self._record.rows - 1) >> exact_log2(pipe.group)),
             pipe.request.tally.eq(1),
             pipe.request.load.eq(self._column == self._start),
             pipe.request.last.eq(last),
