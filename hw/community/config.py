@@ -62,7 +62,7 @@ class CommunityChipletConfig(Parameters):
     clusters: int = size(1, values=(1, 2, 4))
     combiners: int = size(8, 1, 16)
     pes: int = size(8, 1, PES)
-    units: int = size(4, values=(1, 2, 4, 8))
+    units: int = size(4, values=(1, 2, 4, 8, 16))
     hubs: int = size(512, 8, 1 << 16, power=True)
     hops: int = size(3, 0, 3)
     depth: int = size(128, 16, 4096)
