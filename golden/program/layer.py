@@ -376,8 +376,9 @@ def _block(p: Program, plan: LayerPlan, block: Block) -> None:
         p.command(Opcode.BARRIER, plan.number)
         reduce(p, plan, block, ring)
     for number, sums in enumerate(block.sums):
-        if search and number:
-            locate(p, plan, search, sums, joins=True)
+        if search and number + 1 < len(block.sums):
+            # The next tile is searched while the records of this one are used.
+            locate(p, plan, search, block.sums[number + 1], joins=True)
         if search:
             process(p, plan, block, search, sums)
         else:

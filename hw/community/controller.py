@@ -61,6 +61,8 @@ class _Sizes:
 class Controller(wiring.Component):
     """One command at a time, but a location goes on while others follow, until PROCESS has used its records.
 
+    A second one may be asked for before that PROCESS: that of the next tile, which is found while records are used.
+
     While one goes on, weights are loaded beside it too, and PROCESS begins: features are asked for, but combined only
     with all weights. What goes wrong with them then is told by PROCESS.
 
@@ -92,10 +94,16 @@ class Controller(wiring.Component):
         Combined rows go round the ring beside PROCESS; COMBINE waits until they have.
     locate : stream of LOCATE commands, located : stream of `ErrorReport`
         To the locator, addresses counted from 0, and from it.
+    records_there : In(1)
+        All records of the location that began last have left the locator.
     records_whole : In(1), replay : Out(1)
         The records of the last location are there; give them out again instead of a location that would find them.
+    behind, ahead : Out(1)
+        There is a location behind the one whose records are used; it has begun.
+    turn : Out(1)
+        Pulse: the records of the location that is ahead are used from now on.
     first_located, vertices_located : Out(32)
-        Vertices of which there are, or will be, records.
+        Vertices of the location that began last.
     settings, combination, features : Out
         Of the PEs, of the combiners, of the feature reader.
     table_start : Out(1), table_addresses, table_words, table_first : Out
@@ -150,8 +158,9 @@ class Controller(wiring.Component):
                 "errors": In(stream.Signature(ErrorReport, always_ready=True)).array(error_sources),
                 "forget": In(1),
                 "exchanging": In(1),
+                "records_there": In(1),
                 "records_whole": In(1),
-                "replay": Out(1),
+                **{name: Out(1) for name in ("replay", "behind", "ahead", "turn")},
                 "locate": Out(stream.Signature(struct(COMMANDS[Opcode.LOCATE]))),
                 "located": In(stream.Signature(ErrorReport)),
                 "first_located": Out(32),
@@ -267,13 +276,11 @@ class Controller(wiring.Component):
                     unloaded = loader.report.code != Error.NONE
                     m.d.comb += [front.done.eq(1), front.own.payload.eq(location.report)]
                     m.next = "IDLE"
-                    with m.If(self.combining):
-                        with m.If(failing | unloaded):
-                            m.d.sync += quiet.eq(0)
-                            m.next = "CLOSE"
-                    with m.Else():
-                        m.d.comb += location.ends.eq(1)
-                        m.d.comb += front.own.valid.eq(~failing & (location.report.code != Error.NONE))
+                    lost = ~self.combining & (location.report.code != Error.NONE)
+                    m.d.comb += [location.ends.eq(~self.combining), front.own.valid.eq(~failing & lost)]
+                    with m.If((failing | unloaded | lost) & (self.combining | location.behind)):
+                        m.d.sync += quiet.eq(0)
+                        m.next = "CLOSE"
                     with m.If(~failing & unloaded):
                         m.d.comb += [front.own.valid.eq(1), front.own.payload.eq(loader.report)]
             with m.State("CLOSE"):
@@ -288,6 +295,7 @@ class Controller(wiring.Component):
                     m.next = "IDLE"
                 with m.Elif(quiet == _QUIET):
                     m.d.comb += location.ends.eq(1)
+                    m.d.sync += quiet.eq(0)
         m.d.sync += [
             Cover(self.open & location.answered & ~self.records_ended, "located before all records are done"),
             Cover(self.discard, "a location that nobody uses"),
@@ -383,16 +391,20 @@ class Controller(wiring.Component):
             location.command.eq(front.view(Opcode.LOCATE)),
             *(location.command[name].eq(line) for name, line in lines.items()),
             location.forget.eq(self.forget),
+            location.records_there.eq(self.records_there),
             location.records_whole.eq(self.records_whole),
             self.replay.eq(location.replay),
-            self.first_located.eq(location.first),
-            self.vertices_located.eq(location.vertices),
+            self.behind.eq(location.behind),
+            self.ahead.eq(location.ahead),
+            self.turn.eq(location.ends & location.ahead),
+            self.first_located.eq(location.first_found),
+            self.vertices_located.eq(location.vertices_found),
         ]
 
     def _ask(self, m: Module, location: Location) -> None:
         """Begin a location, or replay the records of the last one."""
         m.d.comb += location.ask.eq(1)
-        with m.If(location.begins):
+        with m.If(location.taken):
             m.d.comb += self._front.done.eq(1)
             m.next = "IDLE"
 
@@ -449,7 +461,7 @@ class Controller(wiring.Component):
                         combine.table,
                     ),
                 ),
-                Opcode.LOCATE: (Check(location.locating, Opcode.LOCATE),),
+                Opcode.LOCATE: (Check(location.behind, Opcode.LOCATE),),
                 Opcode.PROCESS: (
                     Check(process.rooted & self._combines(process), Opcode.PROCESS),
                     Check((weight != 1) & (weight != 256), weight),

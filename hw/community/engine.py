@@ -288,12 +288,15 @@ class CommunityEngine(wiring.Component):
             controller.base.eq(self.base),
             controller.forget.eq(self.starts),
             controller.exchanging.eq(self.exchanging),
+            controller.records_there.eq(Cat(cluster.dispatcher.there for cluster in blocks.clusters).all()),
             controller.records_whole.eq(Cat(cluster.dispatcher.whole for cluster in blocks.clusters).all()),
         ]
         for cluster in blocks.clusters:
             dispatcher = cluster.dispatcher
             m.d.comb += [
                 dispatcher.start.eq(self._begins(blocks)),
+                dispatcher.behind.eq(controller.behind),
+                dispatcher.turn.eq(controller.turn),
                 dispatcher.hops.eq(self.config.hops),
                 dispatcher.first.eq(controller.first_located),
                 dispatcher.vertices.eq(self._known(controller.first_located, controller.vertices_located)),
@@ -331,7 +334,7 @@ class CommunityEngine(wiring.Component):
     def _behind_graph(m: Module, blocks: _Blocks, name: str, port: int) -> Any:
         """Return the requests of a block, which wait while the graph is requested at the port: locating takes longest.
 
-        COMBINE does not wait: other chiplets need its rows.
+        COMBINE does not wait: other chiplets need its rows. Nor does what is used before the location that goes on.
         """
         request = getattr(blocks, name).request
         later, opens = request.signature.create(path=(f"{name}_request",)), Signal(name=f"{name}_open")
@@ -342,7 +345,8 @@ class CommunityEngine(wiring.Component):
         ]
         # What is offered stays.
         with m.If(~later.valid | later.ready):
-            m.d.sync += opens.eq(~blocks.locator.reading[port] | blocks.controller.combining)
+            controller = blocks.controller
+            m.d.sync += opens.eq(~blocks.locator.reading[port] | controller.combining | controller.ahead)
         return later
 
     def _load_parameters(self, m: Module, blocks: _Blocks) -> None:
@@ -482,11 +486,11 @@ class CommunityEngine(wiring.Component):
             route(m, pe.hub_request, 0, [requests.i[n]])
             m.d.comb += requests.i[n].payload.pe.eq(n)
             connect(m, pe.partial, partials.i[n])
-        # The records are those of the last location.
+        # The records are those of the last location, not of one that is ahead.
         again = Signal()
         with m.If(controller.replay):
             m.d.sync += again.eq(1)
-        with m.Elif(self._begins(blocks)):
+        with m.Elif((self._begins(blocks) & ~controller.behind) | controller.turn):
             m.d.sync += again.eq(0)
         for n, unit in enumerate(units):
             connect(m, requests.o[n], unit.i)
@@ -528,7 +532,7 @@ class CommunityEngine(wiring.Component):
         records.
         """
         bits = exact_log2(self.config.units)
-        found, sums = blocks.locator.first_hubs, self._sums(blocks)
+        found, sums = blocks.locator.first_hubs, self._sums(blocks) & ~blocks.controller.ahead
         m.submodules.early = early = ResetInserter(self._begins(blocks))(Queue(self.config.community.vid_bits, _EARLY))
         waits = Signal()
         m.d.comb += [

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from amaranth.hdl import Cat, Cover, Module, Mux, Signal, Value
+from amaranth.hdl import Assert, Cat, Cover, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -41,7 +41,7 @@ class RecordDispatcher(wiring.Component):
     Records are kept once, for all PEs, in the words of `hw.community.record_words`. Two words a cycle are read, for the
     PE that `hw.community.smoother.Smoother` selects of those with little in their queues. A replay is the same, so its
     records may go to other PEs. On a ring, records that name vertices of others are put aside until their rows have
-    come (`hw.community.record_gate.RecordGate`).
+    come (`hw.community.record_gate.RecordGate`). Records of streams that are `behind` wait in the store for their turn.
 
     Parameters
     ----------
@@ -73,13 +73,19 @@ class RecordDispatcher(wiring.Component):
     o
         Beats for every PE, without the end; rounds are 0, and parts after the first 1.
     start : In(1)
-        New streams begin: drop the previous records and clear ``ended``.
+        New streams begin: drop the previous records and clear ``ended``. Not before the previous streams are `there`.
+    behind : In(1)
+        With `start`: keep the previous records, and issue those of the new streams behind them, after `turn`.
+    turn : In(1)
+        Pulse, after `ended`: go on to the records that are behind.
     replay : In(1)
         Issue all records again. Only after `ended`, and only if they are `whole`.
     whole : Out(1)
-        All records of the streams are still stored.
+        All records of the streams are still stored, and no others.
+    there : Out(1)
+        The streams have ended and all of their records are stored.
     ended : Out(1)
-        The streams have ended and all of their records have been issued.
+        The streams have ended and all of their records have been issued; of records behind them nothing is said.
     smoothed : Out(1)
         Pulse: a record went to a PE other than its turn's.
     communities, hubs : Out(counter_bits)
@@ -104,7 +110,8 @@ class RecordDispatcher(wiring.Component):
     ) -> None:
         self.pes, self.depth, self.streams, self.partials = pes, depth, streams, partials
         self.sizes = WordFormat(width, vid_bits)
-        self._store = ReplayFifo(self.sizes.pair, depth)
+        # Records of every other location are marked, so that they do not go before their turn.
+        self._store = ReplayFifo(data.StructLayout({"pair": self.sizes.pair, "turn": 1}), depth)
         self._smoother = Smoother(pes, (_ROW * width).bit_length())
         super().__init__(
             {
@@ -115,8 +122,11 @@ class RecordDispatcher(wiring.Component):
                 "i": In(stream.Signature(RecordBeat)).array(streams),
                 "o": Out(stream.Signature(RecordBeat)).array(pes),
                 "start": In(1),
+                "behind": In(1),
+                "turn": In(1),
                 "replay": In(1),
                 "whole": Out(1),
+                "there": Out(1),
                 "ended": Out(1),
                 "smoothed": Out(1),
                 "communities": Out(counter_bits),
@@ -129,8 +139,10 @@ class RecordDispatcher(wiring.Component):
         m = Module()
         words, word, packed = self._pack(m)
         records, kept = self._keep(m, words, word)
+        if self.partials:
+            records, kept = self._put_aside(m, records, kept, words, word)
         issued = self._issue(m, records)
-        m.d.comb += self.ended.eq(packed & kept & issued)
+        m.d.comb += [self.there.eq(packed), self.ended.eq(kept & issued)]
         return m
 
     def _pack(self, m: Module) -> tuple[Any, Any, Value]:
@@ -181,33 +193,51 @@ class RecordDispatcher(wiring.Component):
         return words, word, stopped.all() & ~waits & ~words.valid
 
     def _keep(self, m: Module, words: Any, word: Any) -> tuple[Any, Value]:
-        """Keep records; return them, again when they are replayed, and whether none is left."""
+        """Keep records; return those whose turn it is, again when they are replayed, and whether none is left."""
         m.submodules.store = store = self._store
+        comes, goes, mixed = Signal(), Signal(), Signal()
+        first = self.start & ~self.behind
+        o = stream.Signature(self.sizes.pair).create(path=("stored",))
+        mine = store.o.payload.turn == goes
         m.d.comb += [
-            store.start.eq(self.start),
+            store.start.eq(first),
             store.replay.eq(self.replay),
-            store.i.payload.eq(word.pair),
-            self.whole.eq(store.whole),
+            store.i.payload.pair.eq(word.pair),
+            store.i.payload.turn.eq(comes),
+            store.i.valid.eq(words.valid),
+            words.ready.eq(store.i.ready),
+            self.whole.eq(store.whole & ~mixed),
+            o.payload.eq(store.o.payload.pair),
+            o.valid.eq(store.o.valid & mine),
+            store.o.ready.eq(o.ready & mine),
         ]
-        if not self.partials:
-            m.d.comb += [store.i.valid.eq(words.valid), words.ready.eq(store.i.ready)]
-            return store.o, store.empty
+        with m.If(self.start):
+            m.d.sync += [mixed.eq(self.behind), comes.eq(comes ^ self.behind)]
+        with m.If(self.turn):
+            m.d.sync += goes.eq(~goes)
+        m.d.sync += [
+            Assert(~(first & (comes != goes)), "new streams begin before the turn of those that are behind"),
+            Assert(~(self.turn & (comes == goes)), "nothing is behind"),
+            Cover(store.o.valid & ~mine & o.ready, "records wait for their turn"),
+        ]
+        return o, (self.there | (comes != goes)) & (store.empty | (store.o.valid & ~mine))
+
+    def _put_aside(self, m: Module, records: Any, none: Value, words: Any, word: Any) -> tuple[Any, Value]:
+        """Let others overtake records that wait for rows; return them in turn, and whether none is left."""
         m.submodules.others = others = ReplayFifo(1, self.depth)
         m.submodules.gate = gate = RecordGate(self.sizes, max(_ASIDE, 2 * self.sizes.longest))
         # There are no more records than pairs, so there is room for a bit of each that is kept.
-        connect(m, store.o, gate.i)
+        connect(m, records, gate.i)
         connect(m, others.o, gate.others)
         m.d.comb += [
-            store.i.valid.eq(words.valid),
-            words.ready.eq(store.i.ready),
-            others.start.eq(self.start),
+            others.start.eq(self.start & ~self.behind),
             others.replay.eq(self.replay),
             others.i.payload.eq(word.others),
             others.i.valid.eq(words.valid & words.ready & word.last),
             gate.holds.eq(self.holds),
-            gate.full.eq(~store.i.ready),
+            gate.full.eq(~words.ready),
         ]
-        return gate.o, store.empty & gate.empty
+        return gate.o, none & gate.empty
 
     def _issue(self, m: Module, records: Any) -> Any:
         """Send each record to the PE that is selected when its head is there; return whether all are out."""

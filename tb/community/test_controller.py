@@ -1,6 +1,7 @@
 """Controller: what each command says to all others and when, what it refuses, what goes wrong, locations again."""
 
 from collections.abc import Generator
+from dataclasses import dataclass
 from typing import Any
 
 import cocotb
@@ -39,6 +40,7 @@ CALM = {
 WATCHED = (
     "command__ready", "executed__valid", "locate__valid", "replay", "located__ready", "load__valid",
     "weights_there", "skip_weights", "start", "table_start", "open", "finish", "discard", "opcode", "layer",
+    "behind", "ahead", "turn",
 )  # fmt: skip
 #: What a PE combines.
 SPARSE, DENSE, _, DIGITS = range(4)
@@ -68,6 +70,16 @@ def _combines(fields: Fields) -> bool:
     return not fields["combined"] or fields["ahead"] != fields["vertices"]
 
 
+@dataclass
+class Found:
+    """A location: what the locator is asked, whether it has begun and ended, and its error."""
+
+    asked: Fields
+    begun: bool
+    answered: bool
+    report: Fields
+
+
 class World:
     """All that is around a controller, at random, and what the controller must say to it in every cycle."""
 
@@ -92,9 +104,11 @@ class World:
 
     def _forget_all(self) -> None:
         """Everything as after a reset."""
-        self.report, self.location, self.unloaded = NOTHING, NOTHING, NOTHING
+        self.report, self.unloaded = NOTHING, NOTHING
         self.f_in = self.f_out = self.located_vertices = 0
-        self.locating = self.answered = self.kept = False
+        #: The location whose records are used, and the one behind it.
+        self.locations: list[Found] = []
+        self.kept = False
         #: Whether the last weights were not refused.
         self.weights = False
         # Pages of the weight memories with whole weights, and the page that is loaded.
@@ -114,9 +128,40 @@ class World:
             self._put(f"{port}__ready", 0)
         for port, level in CALM.items():
             self._put(port, level)
-        for port in ("loaded", "forget", "records_whole", "exchanging"):
+        for port in ("loaded", "forget", "records_there", "records_whole", "exchanging"):
             self._put(port, 0)
         self._put("base", self.rng.randrange(self.lines // 2))
+
+    @property
+    def locating(self) -> bool:
+        """Whether there are records to use, or will be."""
+        return bool(self.locations)
+
+    @property
+    def answered(self) -> bool:
+        """Whether the location whose records are used has ended."""
+        return self.locating and self.locations[0].answered
+
+    @property
+    def ahead(self) -> bool:
+        """Whether the location behind that one has begun."""
+        return len(self.locations) > 1 and self.locations[1].begun
+
+    def _busy(self) -> Found | None:
+        """Return what the locator is at work on."""
+        return next((found for found in self.locations if found.begun and not found.answered), None)
+
+    def _offered(self) -> Found | None:
+        """Return the location that waited, and begins as soon as the locator takes it."""
+        waiting = next((found for found in self.locations if not found.begun), None)
+        return waiting if self.inputs["records_there"] and not self._busy() else None
+
+    def _end(self) -> Found:
+        """Take the next location, and return the one before."""
+        ended = self.locations.pop(0)
+        if self.locations:
+            self.located_vertices = self.locations[0].asked["vertices"]
+        return ended
 
     async def reset(self) -> None:
         """Reset in the middle of all."""
@@ -145,6 +190,9 @@ class World:
                 self._put(port, level ^ 1)
         if not self.frozen:
             self._put("records_whole", int(self.chance(0.8)))
+        # They are there some time after the locator has ended, and stay.
+        there = self.inputs["records_there"] or self.chance(self.willing)
+        self._put("records_there", int(there and self._busy() is None))
         if taken or not self.inputs["located__valid"]:
             self._put("located__valid", int(self.chance(self.willing)))
             self.told_location = self.some_report() if self.chance(self.lost) else NOTHING
@@ -172,8 +220,11 @@ class World:
         Payloads are compared where it says that they are valid. While it is `working` the first error counts. `still`:
         from what others say, whether nothing moves.
         """
-        locating = self.locating and not self.answered
-        wanted = {**self.load_says, "located__ready": int(locating), **says}
+        busy, offered = self._busy(), self._offered()
+        wanted = {**self.load_says, "located__ready": int(busy is not None), **says}
+        wanted |= {"behind": int(len(self.locations) > 1), "ahead": int(self.ahead)}
+        if offered:
+            wanted |= {"locate__valid": 1, "locate": offered.asked}
         await self.bench.edge
         for port in WATCHED:
             value = int(getattr(self.dut, port).value)
@@ -188,16 +239,25 @@ class World:
             assert (request["address"], request["words"]) == self.request
         if self.loading:
             self._compare(self.of_load)
-        self._pass(working, locating)
+        self._compare(self._of_records())
+        self._pass(working, busy)
+        if offered and self.inputs["locate__ready"]:
+            offered.begun = True
         self.quiet = min(self.quiet + 1, QUIET) if still is not None and still(self.inputs) else 0
-        self._choose(bool(locating and self.inputs["located__valid"]))
+        self._choose(bool(busy and self.inputs["located__valid"]))
+
+    def _of_records(self) -> dict[str, tuple[int, int]]:
+        """Return the vertices of records that come: of the location that began last."""
+        begun = [found.asked for found in self.locations if found.begun]
+        names = {"first_located": "first_vertex", "vertices_located": "vertices"}
+        return {port: (0xFFFFFFFF, begun[-1][name]) for port, name in names.items() if begun}
 
     def _compare(self, fixed: dict[str, tuple[int, int]]) -> None:
         for port, (mask, value) in fixed.items():
             found = int(getattr(self.dut, port).value) & mask
             assert found == value, f"{port} is {found:#x}, expected {value:#x}"
 
-    def _pass(self, working: bool, locating: bool) -> None:
+    def _pass(self, working: bool, busy: Found | None) -> None:
         """Keep what the cycle leaves behind."""
         error = self._error()
         if error and working and not self.report["code"]:
@@ -206,9 +266,9 @@ class World:
             self.unloaded = error
         if self.inputs["forget"]:
             self.kept = False
-        if locating and self.inputs["located__valid"]:
-            self.answered, self.location = True, self.told_location
-            self.kept = self.kept and not self.location["code"]
+        if busy and self.inputs["located__valid"]:
+            busy.answered, busy.report = True, self.told_location
+            self.kept = self.kept and not busy.report["code"]
         if self.loading:
             self.load_starts = False
             try:
@@ -320,8 +380,12 @@ class World:
         self.quiet = 0
         while self.locating and self.report["code"]:
             done = self.quiet == QUIET
-            await self._go(discard=1, still=lambda now, answered=self.answered: answered and now["records_ended"])
-            self.locating = not done
+            turn = int(done and self.ahead)
+            ended = self.answered
+            await self._go(discard=1, turn=turn, still=lambda now, ended=ended: ended and now["records_ended"])
+            if done:
+                self._end()
+                self.quiet = 0
         await self._go_until_loaded()
 
     async def _go_until_loaded(self, **says: Any) -> None:
@@ -405,7 +469,7 @@ class World:
             await self._close()
 
     async def _locate(self, fields: Fields) -> None:
-        if await self._refused(Opcode.LOCATE, [Opcode.LOCATE] * self.locating):
+        if await self._refused(Opcode.LOCATE, [Opcode.LOCATE] * (len(self.locations) > 1)):
             return
         # An address that is not used is not checked.
         asked = {**fields, **{name: self.line(fields[name]) % self.lines for name in LINES}}
@@ -413,17 +477,19 @@ class World:
         question = {name: asked[name] for name in QUESTION}
         # No record comes to be there while no location goes on.
         self.frozen = True
-        again = bool(self.kept and self.inputs["records_whole"] and question == self.found)
+        again = bool(self.kept and self.inputs["records_whole"] and question == self.found and not self.locating)
         self.replayed = again
-        if again:
-            await self._go(replay=1)
-        taken = again
+        if again or self.locating:
+            await self._go(replay=int(again))
+        taken = again or self.locating
         while not taken:
             taken = bool(self.inputs["locate__ready"])
             await self._go(locate__valid=1, locate=asked)
         self.frozen = False
-        self.found, self.kept, self.location = question, True, NOTHING
-        self.locating, self.answered, self.located_vertices = True, again, fields["vertices"]
+        self.found, self.kept = question, True
+        if not self.locating:
+            self.located_vertices = fields["vertices"]
+        self.locations.append(Found(asked, begun=not self.locating, answered=again, report=NOTHING))
 
     def bad_combine(self, fields: Fields) -> list[int]:
         """Return the operands of COMBINE that are bad; the first one is reported."""
@@ -569,18 +635,20 @@ class World:
             ),
         }
         await self._work(False, {"first": (-1, first), "vertices": (-1, vertices), **fixed})
-        self.locating = False
-        for told in (self.report, self.unloaded, self.location):
+        ended = self._end()
+        for told in (self.report, self.unloaded, ended.report):
             if told["code"]:
                 self.report = told
                 break
+        if self.report["code"] and self.locating:
+            await self._close()
 
     async def _work(self, combining: bool, fixed: dict[str, tuple[int, int]]) -> None:
         """Begin, wait for table and hubs, for the records or vertices, and for the results."""
         fixed["combining"] = 1, int(combining)
         sizes = self.of_load
 
-        async def go(still: Any, **says: int) -> None:
+        async def go(still: Any, **says: Any) -> None:
             await self._go(working=True, still=still, **says)
             self._compare(fixed)
             self._compare(sizes)
@@ -598,7 +666,8 @@ class World:
         last = False
         while not last:
             last = self.quiet == QUIET and not self.inputs["records_busy"] and not self.inputs["writing"]
-            await go(lambda now: not now["records_busy"] and not now["writing"])
+            turn = int(last and not combining and self.ahead)
+            await go(lambda now: not now["records_busy"] and not now["writing"], turn=turn)
 
     def _still(self, combining: bool) -> Any:
         """Whether all has been given out and nobody asks for more."""
@@ -683,7 +752,7 @@ async def some_command(world: World, location: Fields) -> tuple[Opcode, Fields]:
     rng = world.rng
     await world.idle(rng.choice((0, 0, 1, 5)), forget=world.chance(0.1), base=world.chance(0.1))
     opcode = rng.choice((Opcode.NOP, *(Opcode.LOAD_WEIGHTS,) * 3, Opcode.COMBINE, Opcode.PROCESS))
-    if not world.locating and world.chance(0.5):
+    if world.chance((0.5, 0.3, 0.03)[len(world.locations)]):
         opcode = Opcode.LOCATE
         if world.chance(0.5):
             location.update(world.some_location())
@@ -740,6 +809,7 @@ async def each_command_takes_its_cycles(dut: Any) -> None:
     await take("process", Opcode.PROCESS, **world.fitting_process())
     world._put("records_whole", 1)
     await take("replay", Opcode.LOCATE, **location)
+    await take("locate_behind", Opcode.LOCATE, **location)
     await take("refused_locate", Opcode.LOCATE, **location)
     await take("refused_opcode", Opcode.COPY)
     await take("refused_process", Opcode.PROCESS, **world.fitting_process())
@@ -955,11 +1025,15 @@ async def a_location_that_failed_is_told_by_process(dut: Any) -> None:
         await world.command(Opcode.LOAD_WEIGHTS, **world.some_load(3))
         await world.idle(1, forget=world.chance(0.3))
         await world.command(Opcode.LOCATE, **location)
-        assert not (world.replayed and world.location["code"])
+        assert not (world.replayed and world.locations[0].report["code"])
         again += world.replayed
-        answer = await world.command(Opcode.PROCESS, **world.fitting_process())
-        assert answer == world.location
-        failed += answer["code"] != Error.NONE
+        if world.chance(0.5):
+            await world.command(Opcode.LOCATE, **world.some_location())
+        while world.locating:
+            used = world.locations[0]
+            answer = await world.command(Opcode.PROCESS, **world.fitting_process())
+            assert answer == used.report
+            failed += answer["code"] != Error.NONE
     assert failed > 10
     assert again > 5
 

@@ -123,8 +123,8 @@ class PEs:
 async def begin(dut: Any, **pace: Any) -> tuple[Bench, RecordDispatcher, PEs, Records]:
     sizes: dict[str, Any] = {"pes": 3, "depth": 256, "streams": 2, "width": 128, "vid_bits": 9} | parameters()
     model = RecordDispatcher(**sizes)
+    dut.start.value = dut.replay.value = dut.holds.value = dut.behind.value = dut.turn.value = 0
     bench = await start(dut, model, **pace)
-    dut.start.value = dut.replay.value = dut.holds.value = 0
     # All VIDs are located.
     dut.first.value, dut.vertices.value = 0, 1 << sizes["vid_bits"]
     dut.hops.value = 3
@@ -139,6 +139,15 @@ async def finished(bench: Bench, pes: PEs, beats: int) -> None:
         if int(bench.dut.ended.value):
             return
     raise AssertionError("all is given out, but it has not ended")
+
+
+async def stored(bench: Bench) -> None:
+    """Wait until all records that were sent are stored."""
+    for _ in range(20_000):
+        await bench.cycles(1)
+        if int(bench.dut.there.value):
+            return
+    raise AssertionError("records are not stored")
 
 
 async def through(bench: Bench, model: RecordDispatcher, pes: PEs, sent: list[Words]) -> None:
@@ -252,6 +261,52 @@ async def records_that_name_others_wait(dut: Any, stall: float) -> None:
             dut.holds.value = 0
             await finished(bench, pes, sum(map(len, sent)))
             assert Counter(map(issued, sent)) == Counter(chain(*pes.all_records()))
+
+
+@cocotb.test()
+@cocotb.parametrize(stall=[0.0, 0.4])
+async def records_behind_wait_for_their_turn(dut: Any, stall: float) -> None:
+    """Several sets, each sent while those before it are held up or issued; more than fits waits outside."""
+    bench, model, pes, records = await begin(dut, stall=1.0)
+    dut.holds.value = int(model.partials)
+    sets = [few(records, model) for _ in range(3)]
+    sets += [[records.make(1, 1) for _ in range(2 * model.depth)], few(records, model)]
+
+    def send(number: int) -> None:
+        for n in range(model.streams):
+            bench.drive(f"i__{n}", [*chain(*sets[number][n :: model.streams]), END])
+
+    await bench.pulse(dut.start, then=1)
+    send(0)
+    for number, sent in enumerate(sets):
+        pes.forget()
+        if number == 3:
+            # They do not fit behind each other.
+            bench.pace(stall=stall)
+            dut.holds.value = 0
+        await stored(bench)
+        if number + 1 < len(sets):
+            dut.behind.value = 1
+            await bench.pulse(dut.start, then=1)
+            dut.behind.value = 0
+            send(number + 1)
+        await bench.cycles(bench.random.choice((0, 40, 1000)))
+        bench.pace(stall=stall)
+        dut.holds.value = 0
+        await finished(bench, pes, sum(map(len, sent)))
+        for _ in range(60):
+            await bench.cycles(1)
+            assert int(dut.ended.value)
+        assert Counter(map(issued, sent)) == Counter(chain(*pes.all_records()))
+        assert int(dut.whole.value) == 0
+        if number + 1 < len(sets):
+            await bench.pulse(dut.turn)
+    await bench.pulse(dut.start, then=1)
+    pes.forget()
+    sent = few(records, model)
+    await through(bench, model, pes, sent)
+    assert int(dut.whole.value)
+    await pes.replay(sent)
 
 
 @cocotb.test()

@@ -306,8 +306,8 @@ def test_commands_of_tiles_name_what_lies_there(density: float) -> None:
     scales = image.region(RegionKind.SCALE_DESTINATION)
     for number, layer in enumerate(given_.model.layers):
         mine = [c for c in listed if c["layer"] == number]
-        order = [Opcode.LOCATE, Opcode.LOAD_WEIGHTS, *[Opcode.COMBINE] * 2, Opcode.PROCESS]
-        order += [Opcode.LOCATE, Opcode.PROCESS] * (len(tiles) - 1)
+        order = [Opcode.LOCATE, Opcode.LOAD_WEIGHTS, *[Opcode.COMBINE] * 2]
+        order += [Opcode.LOCATE, Opcode.PROCESS] * (len(tiles) - 1) + [Opcode.PROCESS]
         assert [c["opcode"] for c in mine] == order
         first = 0
         for block in (c for c in mine if c["opcode"] == Opcode.COMBINE):
