@@ -28,8 +28,13 @@ KINDS = {
     "communities": "community,degree=8,classes=10,mixing=0.05",
     "random": "erdos,degree=8",
 }
-#: Numbers of vertices by configuration: one that has room for all of them, and one that takes the larger ones in tiles.
-SIZES = {"community-large": (1000, 2000, 4000, 8000, 16000, 32000), "community": (4000, 8000)}
+#: Numbers of vertices by configuration and placement: one that has room for all of them, and one that takes the larger
+#: ones in tiles, in the order given and with communities together.
+SIZES = {
+    ("community-large", "tiles"): (1000, 2000, 4000, 8000, 16000, 32000),
+    ("community", "tiles"): (4000, 8000, 16000),
+    ("community", "communities"): (8000, 16000),
+}
 #: Features of every graph, and the outputs of the layers.
 FEATURES, HIDDEN = "features=512,density=0.02", (16, 7)
 
@@ -40,8 +45,8 @@ class Point:
 
     Attributes
     ----------
-    config
-        The machine, of one chiplet.
+    config, placement
+        The machine, of one chiplet, and the order of vertices in tiles.
     graph, nodes, edges
         A name of `KINDS`, and its size.
     tiles
@@ -53,6 +58,7 @@ class Point:
     """
 
     config: str
+    placement: str
     graph: str
     nodes: int
     edges: int
@@ -69,7 +75,7 @@ class Point:
 
 def bench(
     kinds: Mapping[str, str] | None = None,
-    sizes: Mapping[str, Sequence[int]] | None = None,
+    sizes: Mapping[tuple[str, str], Sequence[int]] | None = None,
     out: Path = ROOT / "build" / "bench",
 ) -> dict[str, Any]:
     """Run GCN with 16 hidden features on growing graphs in RTL, bit-exact, and print cycles and useful operations.
@@ -79,7 +85,7 @@ def bench(
     kinds
         As `KINDS`, which is the default.
     sizes
-        Numbers of vertices by configuration, each with community PEs; default: `SIZES`.
+        Numbers of vertices by configuration, each with community PEs, and placement; default: `SIZES`.
     out
         Folder for ``growth.json``.
 
@@ -87,14 +93,14 @@ def bench(
     -------
     dict
         ``points``, a list of `Point` as dicts; ``spread``, by configuration and kind the most useful operations a cycle
-        over the fewest.
+        over the fewest, of all placements.
 
     Raises
     ------
     AssertionError
         If a result differs from the golden model.
     """
-    points = [point for config, counts in (sizes or SIZES).items() for point in _grow(config, kinds or KINDS, counts)]
+    points = [point for how, counts in (sizes or SIZES).items() for point in _grow(*how, kinds or KINDS, counts)]
     rates: dict[str, list[float]] = {}
     for point in points:
         rates.setdefault(f"{point.config}, {point.graph}", []).append(point.rate)
@@ -106,7 +112,7 @@ def bench(
     return result
 
 
-def _grow(config: str, kinds: Mapping[str, str], sizes: Sequence[int]) -> list[Point]:
+def _grow(config: str, placement: str, kinds: Mapping[str, str], sizes: Sequence[int]) -> list[Point]:
     """Return the points of a machine, which computes all graphs in one simulation."""
     given = {}
     for name, spec in kinds.items():
@@ -114,14 +120,15 @@ def _grow(config: str, kinds: Mapping[str, str], sizes: Sequence[int]) -> list[P
             graph = load(f"synthetic:{spec},nodes={nodes},{FEATURES}")
             problem = random_problem(graph, Model.GCN, list(HIDDEN), 0)
             given[f"{name}, {nodes}"] = name, problem, infer(problem)
-    found = run_exactly(config, 1, {case: entry[1:] for case, entry in given.items()}, "growth")
+    found = run_exactly(config, 1, {case: entry[1:] for case, entry in given.items()}, "growth", placement)
     assert not found.refused, next(iter(found.refused.items()))
     points = []
     for case, (name, problem, exact) in given.items():
         useful, done = useful_operations(problem, exact), found.done[case]
         bound = least_cycles(found.sizes, problem, exact)
         size = problem.graph.nodes, problem.graph.edge_count
-        points.append(Point(config, name, *size, tiles_of(done.job.images[0]), done.outcome.cycles, bound, useful))
+        tiles = tiles_of(done.job.images[0])
+        points.append(Point(config, placement, name, *size, tiles, done.outcome.cycles, bound, useful))
     return points
 
 
@@ -129,10 +136,21 @@ def _print(points: Sequence[Point], spread: Mapping[str, float]) -> None:
     """Print a row for each run, then how far the rates of a kind lie apart."""
     show(
         "GCN with 16 hidden features on growing graphs, bit-exact",
-        ["machine", "graph", "vertices", "edges", "tiles", "cycles", "bound / cycles", "useful operations a cycle"],
+        [
+            "machine",
+            "placement",
+            "graph",
+            "vertices",
+            "edges",
+            "tiles",
+            "cycles",
+            "bound / cycles",
+            "useful operations a cycle",
+        ],
         [
             (
                 point.config,
+                point.placement,
                 point.graph,
                 f"{point.nodes:,}",
                 f"{point.edges:,}",

@@ -16,9 +16,12 @@ def test_runs_grow_beyond_a_tile(
     monkeypatch.setattr(growth, "FEATURES", "features=16,density=0.5")
     small = tmp_path / "small.toml"
     small.write_text(small_community(64))
-    found = bench({"ring": "cycle"}, {str(small): [20, 80]}, tmp_path)
+    sizes = {(str(small), "tiles"): [20, 80], (str(small), "communities"): [80]}
+    found = bench({"ring": "cycle"}, sizes, tmp_path)
     assert json.loads((tmp_path / "growth.json").read_text()) == found
-    few, many = found["points"]
+    few, many, together = found["points"]
+    assert [point["placement"] for point in found["points"]] == ["tiles", "tiles", "communities"]
+    assert (together["nodes"], together["edges"], together["bound"]) == (80, 160, many["bound"])
     assert (few["nodes"], many["nodes"], few["edges"], many["edges"]) == (20, 80, 40, 160)
     assert few["tiles"] == 1 < many["tiles"]
     assert 0 < few["bound"] < few["cycles"] < many["cycles"]
