@@ -170,7 +170,7 @@ int atoll_image_region(const void *image, uint32_t kind, uint32_t layer, struct 
         uint64_t offset = (uint64_t)atoll_u32(entry + ATOLL_REGION_AT_LINE) * ATOLL_LINE_BYTES;
         region->kind = kind;
         region->layer = layer;
-        region->offset = (uint32_t)offset;
+        region->offset = (size_t)offset;
         region->bytes = atoll_u32(entry + ATOLL_REGION_AT_BYTES);
         region->rows = atoll_u32(entry + ATOLL_REGION_AT_ROWS);
         region->row_elements = atoll_u32(entry + ATOLL_REGION_AT_ROW_ELEMENTS);

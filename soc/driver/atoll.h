@@ -56,9 +56,9 @@ struct atoll_finished {
 
 /* A region of an image, from its table. */
 struct atoll_region {
+    size_t offset; /* of its first byte in the image */
     uint32_t kind;
     uint32_t layer;
-    uint32_t offset; /* of its first byte in the image */
     uint32_t bytes;
     uint32_t rows;
     uint32_t row_elements;

@@ -4,6 +4,7 @@ Against the hardware it is tested in `test_soc.py`, by the firmware.
 """
 
 import ctypes
+import mmap
 import shutil
 import struct
 import subprocess
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from contracts import HEADER, LINE_BYTES, MAGIC, VERSION, Error, Model, RegionKind
+from contracts import HEADER, LINE_BYTES, MAGIC, REGION, VERSION, Error, Model, RegionKind
 from contracts.registers import COUNTERS, register
 from golden.image import build_image
 from golden.image_format import Image
@@ -58,8 +59,8 @@ class Finished(ctypes.Structure):
 class Region(ctypes.Structure):
     """``struct atoll_region``."""
 
-    _fields_ = [(name, ctypes.c_uint32)
-                for name in ("kind", "layer", "offset", "bytes", "rows", "row_elements", "row_bytes")]  # fmt: skip
+    _fields_ = [("offset", ctypes.c_size_t), *((name, ctypes.c_uint32)
+                for name in ("kind", "layer", "bytes", "rows", "row_elements", "row_bytes"))]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -268,6 +269,25 @@ def test_regions_elements_and_classes(library: Any, image: Image) -> None:
     np.testing.assert_array_equal(got, rows)
     classes = [library.atoll_class(image.data, ctypes.byref(results), row) for row in range(14)]
     np.testing.assert_array_equal(classes, rows.argmax(axis=1))
+
+
+def test_regions_lie_beyond_4_gib(library: Any) -> None:
+    """Only the pages of an image of 6 GiB that are touched exist."""
+    size, line, row_bytes = 6 << 30, (5 << 30) // LINE_BYTES + 7, 64
+    entry = {"kind": RegionKind.RESULTS, "layer": 1, "line": line, "bytes": 3 * row_bytes, "rows": 3,
+             "row_elements": 4, "row_bytes": row_bytes}  # fmt: skip
+    with mmap.mmap(-1, size) as data:
+        data[: HEADER.bytes] = HEADER.to_bytes({"lines": size // LINE_BYTES, "region_table": 1, "regions": 1})
+        data[LINE_BYTES : LINE_BYTES + REGION.bytes] = REGION.to_bytes(entry)
+        at = line * LINE_BYTES
+        data[at + 2 * row_bytes : at + 2 * row_bytes + 8] = np.array([5, -6, 7, 2], "<i2").tobytes()
+        first, region = ctypes.c_char.from_buffer(data), Region()
+        image = ctypes.c_void_p(ctypes.addressof(first))
+        assert library.atoll_image_region(image, int(RegionKind.RESULTS), 1, ctypes.byref(region)) == OK
+        assert region.offset == at > 1 << 32
+        assert [library.atoll_element(image, ctypes.byref(region), 2, n) for n in range(4)] == [5, -6, 7, 2]
+        assert library.atoll_class(image, ctypes.byref(region), 2) == 2
+        del first
 
 
 def test_the_checksum_goes_on_from_one_piece_to_the_next(library: Any) -> None:
