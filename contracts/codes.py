@@ -79,8 +79,8 @@ class Error(_Documented):
     """Why a command or an image was not carried out; sticky until the next start."""
 
     NONE = 0, "no error"
-    MEMORY_READ = 1, "the memory answered a read with SLVERR or DECERR; info: line address"
-    MEMORY_WRITE = 2, "the memory answered a write with SLVERR or DECERR; info: line address"
+    MEMORY_READ = 1, "the memory answered a read with SLVERR or DECERR; info: line address, modulo 2^32"
+    MEMORY_WRITE = 2, "the memory answered a write with SLVERR or DECERR; info: line address, modulo 2^32"
     BAD_MAGIC = 3, "the image does not begin with the magic number; info: what it begins with"
     BAD_VERSION = 4, "the image is of another version; info: its version"
     BAD_OPCODE = 5, "the opcode is unknown or not in this configuration; info: the opcode"

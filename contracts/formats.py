@@ -453,6 +453,7 @@ PACKET_HEADER = _padded(
             32,
             "vertex; for a partial sum its place in the hub table, for control a PacketControl, for lines a beat",
         ),
+        _u("high", 3, "for lines, the bits of the beat above `vid`; else 0"),
     ],
 )
 
@@ -469,9 +470,9 @@ PACKET_CONTROL = _padded(
 
 PACKET_LINES = _padded(
     "PacketLines",
-    "Field `elements` of a packet of beats; its `vid` is the first beat, counted from the start of the divided graph. "
-    "A request is a header alone. A reply that is longer or shorter than the request says that the beats could not be "
-    "read.",
+    "Field `elements` of a packet of beats; `vid` and `high` are the first beat, counted from the start of the divided "
+    "graph. A request is a header alone. A reply that is longer or shorter than the request says that the beats could "
+    "not be read.",
     12,
     [
         _u("last_beat", 4, "number of beats, less one"),

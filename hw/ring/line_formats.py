@@ -3,7 +3,7 @@
 from amaranth import unsigned
 from amaranth.lib import data
 
-from contracts import PACKET_LINES
+from contracts import PACKET_HEADER, PACKET_LINES
 from hw.memory.formats import CLIENTS_MAX, beat_address_width
 from hw.ring.formats import POSITION_BITS
 
@@ -14,11 +14,13 @@ ARRAYS = 3
 #: Bits of the number of beats of a piece less one, and of its tag.
 _FIELDS = {field.name: field.bits for field in PACKET_LINES.fields}
 LAST_BEAT_BITS, TAG_BITS = _FIELDS["last_beat"], _FIELDS["tag"]
+#: Bits of the number of a beat in a packet.
+_BEAT_BITS = sum(field.bits for field in PACKET_HEADER.fields if field.name in ("vid", "high"))
 
 
 def graph_beat_width(address_width: int, data_width: int) -> int:
-    """Width of a beat's number within a divided graph, in bits: a packet has 32 for it."""
-    return min(32, beat_address_width(address_width, data_width))
+    """Width of a beat's number within a divided graph, in bits, as far as a packet has room for it."""
+    return min(_BEAT_BITS, beat_address_width(address_width, data_width))
 
 
 class Piece(data.StructLayout):

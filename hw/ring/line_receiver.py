@@ -1,6 +1,6 @@
 """Line receiver: takes packets of beats from the ring, requests and replies."""
 
-from amaranth.hdl import Assert, Elaboratable, Module, Mux, Signal
+from amaranth.hdl import Assert, Cat, Elaboratable, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -76,7 +76,7 @@ class LineReceiver(wiring.Component):
             request.source.eq(header.source),
             request.tag.eq(lines.tag),
             request.last_beat.eq(lines.last_beat),
-            request.address.eq(header.vid),
+            request.address.eq(Cat(header.vid, header.high)),
             self.error.payload.code.eq(Error.BAD_PACKET),
             self.error.payload.info.eq(header.vid),
         ]

@@ -1,6 +1,6 @@
 """Line server: reads own lines of a divided graph for other chiplets and sends them as replies."""
 
-from amaranth.hdl import Array, Assert, Elaboratable, Module, Mux, Signal
+from amaranth.hdl import Array, Assert, Cat, Elaboratable, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import exact_log2
@@ -183,7 +183,7 @@ class LineServer(wiring.Component):
             header.source.eq(self.position),
             header.destination.eq(request.source),
             header.elements.eq(lines),
-            header.vid.eq(request.address),
+            Cat(header.vid, header.high).eq(request.address),
             ends.eq(beat_ends & (beat == request.last_beat)),
             bad.eq(failed | beats.payload.error),
         ]

@@ -1,6 +1,6 @@
 """Shared lines: a graph that is divided among the memories of a ring, as one range of lines for this chiplet."""
 
-from amaranth.hdl import Cover, Elaboratable, Module, Mux, Signal
+from amaranth.hdl import Cat, Cover, Elaboratable, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import exact_log2
@@ -206,7 +206,7 @@ class SharedLines(wiring.Component):
             header.source.eq(self.position),
             header.destination.eq(word.owner),
             header.elements.eq(lines),
-            header.vid.eq(word.address),
+            Cat(header.vid, header.high).eq(word.address),
             sent.i.valid.eq(piece.valid & taken.ready & ask),
             sent.i.payload.data.eq(header),
             sent.i.payload.last.eq(1),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
+from collections.abc import Sequence
 from functools import partial
+from random import Random
 from typing import Any
 
 import cocotb
@@ -20,12 +22,30 @@ from sim.harness.codec import Codec
 from sim.harness.formal import check, prove_all
 from tb.ring.formal_lines import PROOFS, REFUTED
 
-ADDRESS = 20
+#: Bits of what an error says, and of a beat's number in field `vid` of a packet.
+INFO = VID = 1 << 32
 
 
-def shared_lines(data: int, link: int, chiplets: int, requests: int, reply_beats: int) -> SharedLines:
+def shared_lines(data: int, link: int, chiplets: int, requests: int, reply_beats: int, address: int) -> SharedLines:
     config = RingConfig(chiplets=chiplets, link_width=link, max_out=1, requests=requests, reply_beats=reply_beats)
-    return SharedLines(config, ADDRESS, data, 16)
+    return SharedLines(config, address, data, 16)
+
+
+class Beats(Sequence[int]):
+    """So many random beats of `width` bits, which may be more than there is memory for."""
+
+    def __init__(self, random: Random, width: int, count: int) -> None:
+        self._seed, self._width, self._count = random.getrandbits(64), width, count
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, at: Any) -> Any:
+        if isinstance(at, slice):
+            return [self[n] for n in range(*at.indices(self._count))]
+        if not 0 <= at < self._count:
+            raise IndexError(at)
+        return Random(self._seed + at).getrandbits(self._width)
 
 
 class World:
@@ -34,7 +54,9 @@ class World:
     Attributes
     ----------
     graph
-        Beats of the graph.
+        Beats of the graph: few, or with addresses of more than 32 bits billions.
+    some
+        Those that are read: all, or of billions those near borders and some others.
     bad
         Lines that no memory can read.
     beats, failures, replies
@@ -48,6 +70,9 @@ class World:
     def __init__(self, dut: Any, bench: Bench) -> None:
         self.dut, self.bench, self.random = dut, bench, bench.random
         given = parameters()
+        self.address, self.far = given["address"], given["address"] > 32
+        #: Lines from the beginning of a part in the own memory to that of another one.
+        self.apart = 1 << 31 if self.far else 64
         self.width, self.link, self.most = given["data"], given["link"], given["chiplets"]
         self.slots, self.longest = given["requests"], given["reply_beats"]
         self.line = 512 // self.width  # beats of a line
@@ -71,14 +96,21 @@ class World:
         self.position, self.firsts, at = position, list[int](), 0
         for count in (count for array in sizes for count in array):
             self.firsts.append(at)
-            at += count
+            at += count if not self.far or count == 0 else random.randrange(1 << 27, 1 << 28)
         self.total, self.chiplets = at, chiplets
-        self.own = [64 * n + random.randrange(8) for n in random.sample(range(8, 30), ARRAYS)]
-        self.first = 64 * random.randrange(40, 60)
-        self.graph = [random.getrandbits(self.width) for _ in range(self.total * self.line)]
+        places = range(1, 8) if self.far else range(8, 30)
+        self.own = [self.apart * n + random.randrange(8) for n in random.sample(places, ARRAYS)]
+        self.first = 64 * (random.randrange(1 << 27) if self.far else random.randrange(40, 60))
+        self.graph = Beats(random, self.width, self.total * self.line)
+        self.some: Sequence[int] = range(len(self.graph))
+        if self.far:
+            near = {line + step for line in (*self.firsts, self.total) for step in range(-3, 4)}
+            near |= {random.randrange(self.total) for _ in range(20)}
+            lines = sorted(line for line in near if 0 <= line < self.total)
+            self.some = [line * self.line + n for line in lines for n in range(self.line)]
         self.dut.position.value, self.dut.chiplets.value = position, chiplets
         given = {"table": random.getrandbits(10), "graph": self.first, "own": self.own}
-        self.dut.given.value = Codec(LineTableRequest(ADDRESS)).pack(given)
+        self.dut.given.value = Codec(LineTableRequest(self.address)).pack(given)
         self.bench.expect("table", [{"address": given["table"], "words": ARRAYS * chiplets + 1}])
         await self.bench.pulse(self.dut.start, 2)
         assert not int(self.dut.done.value)
@@ -102,8 +134,14 @@ class World:
     def header(self, beat: int, count: int, tag: int, source: int, to: int, reply: int = 0) -> int:
         """Return the header of a packet."""
         lines = PACKET_LINES.pack({"last_beat": count - 1, "tag": tag, "reply": reply})
-        fields = {"kind": PacketKind.LINES, "source": source, "destination": to, "elements": lines, "vid": beat}
-        return PACKET_HEADER.pack(fields)
+        fields = {"kind": PacketKind.LINES, "source": source, "destination": to, "elements": lines}
+        return PACKET_HEADER.pack({**fields, "vid": beat % VID, "high": beat // VID})
+
+    def lines(self) -> list[int]:
+        """Return the lines of bursts that begin among `some`."""
+        longest = 16 // self.line + 1
+        found = {at // self.line + n for at in self.some for n in range(longest)}
+        return sorted(line for line in found if line < self.total)
 
     def flits(self, beat: int, count: int) -> list[int]:
         """Return the flits of some beats."""
@@ -121,7 +159,7 @@ class World:
         """Take a request as its owner."""
         header = PACKET_HEADER.unpack(flit["data"] & ((1 << 64) - 1))
         lines = PACKET_LINES.unpack(header["elements"])
-        beat, count, tag = header["vid"], lines["last_beat"] + 1, lines["tag"]
+        beat, count, tag = beat_of(header), lines["last_beat"] + 1, lines["tag"]
         assert (flit["last"], header["kind"], header["source"]) == (1, PacketKind.LINES, self.position)
         assert (lines["reply"], header["destination"]) == (0, self.owner(beat)[1])
         assert header["destination"] != self.position
@@ -153,7 +191,7 @@ class World:
     def reads(self, count: int, *, own: bool = False) -> list[tuple[int, int, int]]:
         """Read random bursts, or single beats of the `own` lines; return beat, beats and client of each."""
         random, bursts = self.random, list[tuple[int, int, int]]()
-        beats = [at for at in range(len(self.graph)) if not own or self.owner(at)[1] == self.position]
+        beats = [at for at in self.some if not own or self.owner(at)[1] == self.position]
         for _ in range(count):
             beat, length = random.choice(beats), 1 if own else random.randint(1, 16)
             bursts.append((beat, min(length, len(self.graph) - beat), random.randrange(16)))
@@ -183,7 +221,7 @@ class World:
         """Answer a burst to the memory, none of which crosses a line."""
         assert address // self.line == (address + length) // self.line
         line, words = address // self.line, []
-        (array,) = [n for n, own in enumerate(self.own) if own <= line < own + 56]
+        (array,) = [n for n, own in enumerate(self.own) if own <= line < own + self.apart - 8]
         at = line - self.own[array] + self.firsts[array * self.chiplets + self.position]
         for n in range(length + 1):
             beat = at * self.line + address % self.line + n
@@ -223,7 +261,7 @@ class World:
                 near = range(max(beat, beat + n - self.longest + 1), min(beat + count, beat + n + self.longest))
                 assert not got["error"] or self.is_bad(near[0], len(near))
                 if got["error"]:
-                    failed.add(self.first + (beat + n) // self.line)
+                    failed.add((self.first + (beat + n) // self.line) % INFO)
         assert {report["info"] for report in self.failures} <= failed
         assert all(report["code"] == Error.MEMORY_READ for report in self.failures)
         assert bool(self.failures) == bool(failed)
@@ -232,7 +270,7 @@ class World:
         for (beat, count), packet in zip(self.asked, self.replies, strict=True):
             header, lines = PACKET_HEADER.unpack(packet[0] & ((1 << 64) - 1)), None
             lines = PACKET_LINES.unpack(header["elements"])
-            assert (header["vid"], lines["reply"], lines["last_beat"]) == (beat, 1, count - 1)
+            assert (beat_of(header), lines["reply"], lines["last_beat"]) == (beat, 1, count - 1)
             assert header["source"] == self.position
             inside = beat < len(self.graph) and self.owner(beat)[1] == self.position
             length = 1 + count * parts + self.is_bad(beat, count) if inside else 1
@@ -242,13 +280,18 @@ class World:
         self._forget()
 
 
+def beat_of(header: dict[str, int]) -> int:
+    """Return the number of the first beat of a packet."""
+    return header["vid"] + header["high"] * VID
+
+
 def _sizes(world: World, chiplets: int) -> list[list[int]]:
     return [[world.random.choice((0, 1, 1, 2, 5)) for _ in range(chiplets)] for _ in range(ARRAYS)]
 
 
 async def begin(dut: Any) -> World:
     component = shared_lines(
-        **{name: parameters()[name] for name in ("data", "link", "chiplets", "requests", "reply_beats")}
+        **{name: parameters()[name] for name in ("data", "link", "chiplets", "requests", "reply_beats", "address")}
     )
     bench = await start(dut, component)
     dut.start.value = dut.cut.value = 0
@@ -261,7 +304,7 @@ async def begin(dut: Any) -> World:
 
 def others(world: World, count: int) -> None:
     """Have other chiplets ask for own lines, as many as may be on the way."""
-    mine = [at for at in range(len(world.graph)) if world.owner(at)[1] == world.position]
+    mine = [at for at in world.some if world.owner(at)[1] == world.position]
     for _ in range(count if mine and world.chiplets > 1 else 0):
         beat = world.random.choice(mine)
         length = world.random.randint(1, world.longest)
@@ -298,7 +341,7 @@ async def what_cannot_be_read_fails_alone(dut: Any) -> None:
     for _ in range(4):
         sizes = [[3] * world.most for _ in range(ARRAYS)]
         await world.share(sizes, world.random.randrange(world.most))
-        world.bad = set(world.random.sample(range(world.total), 6))
+        world.bad = set(world.random.sample(world.lines(), 6))
         bursts = world.reads(40)
         others(world, (world.most - 1) * world.slots)
         await world.settled(bursts)
@@ -319,7 +362,7 @@ async def a_broken_ring_ends_all_reads_of_others(dut: Any) -> None:
     *begun, rest = ({"data": flit, "last": 0} for flit in world.due.pop())
     world.bench.drive("i", begun)
     await world.bench.cycles(40)
-    world.bad = {line for line in range(world.total) if world.owner(line * world.line)[1]}
+    world.bad = {line for line in world.lines() if world.owner(line * world.line)[1]}
     dut.cut.value = 1
     await world.settled(bursts)
     # The rest of a packet comes when others have its slot.
@@ -343,8 +386,8 @@ async def malformed_packets_are_reported(dut: Any) -> None:
     """Report stray replies, and requests with a body, for too many beats or foreign lines; the next one is answered."""
     world = await begin(dut)
     await world.share([[3] * world.most for _ in range(ARRAYS)], 1)
-    foreign = next(at for at in range(len(world.graph)) if world.owner(at)[1] == 0)
-    mine = next(at for at in range(len(world.graph)) if world.owner(at)[1] == 1)
+    foreign = next(at for at in world.some if world.owner(at)[1] == 0)
+    mine = next(at for at in world.some if world.owner(at)[1] == 1)
     stray = world.header(mine, 1, 0, 0, 1, reply=1)
     for packet, beat in (
         ([stray, *world.flits(mine, 1)], mine),
@@ -354,14 +397,14 @@ async def malformed_packets_are_reported(dut: Any) -> None:
     ):
         world.send(packet)
         await world.bench.until(lambda: bool(world.errors))
-        assert world.errors == [{"code": Error.BAD_PACKET, "info": beat}]
+        assert world.errors == [{"code": Error.BAD_PACKET, "info": beat % INFO}]
         world.errors.clear()
         world.ask(mine, 1, 0, 0)
         await world.settled(world.reads(3))
     for beat in (foreign, len(world.graph) + 3):
         world.ask(beat, 1, 0, 0)
         await world.settled([])
-        assert world.errors == [{"code": Error.BAD_PACKET, "info": beat}]
+        assert world.errors == [{"code": Error.BAD_PACKET, "info": beat % INFO}]
         world.errors.clear()
 
 
@@ -381,13 +424,15 @@ async def a_reset_forgets_all(dut: Any) -> None:
 
 
 SIZES = [
-    {"data": 64, "link": 64, "chiplets": 2, "requests": 2, "reply_beats": 1},
-    {"data": 256, "link": 64, "chiplets": 4, "requests": 4, "reply_beats": 8},
-    {"data": 128, "link": 128, "chiplets": 3, "requests": 16, "reply_beats": 16},
+    {"data": 64, "link": 64, "chiplets": 2, "requests": 2, "reply_beats": 1, "address": 20},
+    {"data": 256, "link": 64, "chiplets": 4, "requests": 4, "reply_beats": 8, "address": 20},
+    {"data": 128, "link": 128, "chiplets": 3, "requests": 16, "reply_beats": 16, "address": 20},
+    # More beats than a VID can count.
+    {"data": 64, "link": 64, "chiplets": 4, "requests": 4, "reply_beats": 8, "address": 40},
 ]
 
 
-@pytest.mark.parametrize("sizes", SIZES, ids=lambda sizes: f"{sizes['data']}-{sizes['link']}-{sizes['chiplets']}")
+@pytest.mark.parametrize("sizes", SIZES, ids=lambda sizes: "-".join(map(str, sizes.values())))
 def test_shared_lines(sizes: dict[str, int]) -> None:
     simulate(shared_lines(**sizes), __name__, name="ring_shared_lines", parameters=sizes)
 
