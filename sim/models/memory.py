@@ -51,7 +51,7 @@ def plusargs(directory: Path, name: str = "mem") -> list[str]:
     name
         The model's name.
     """
-    return [f"+{name}_image={directory}/{name}_image.bin", f"+{name}_dump={directory}/{name}_dump.bin"]
+    return [f"+{name}_{kind}={directory}/{name}_{kind}.bin" for kind in ("image", "dump", "pages")]
 
 
 class Memory:

@@ -14,7 +14,7 @@ from sim.harness.ports import stream_ports
 from sim.harness.run import default_seed, passing, run
 from sim.models.memory import plusargs
 from sim.models.recorders import recorder_plusargs
-from sim.models.wrap import SOURCES, MemoryModel, wrapper
+from sim.models.wrap import MemoryModel, sources_of, wrapper
 
 #: With `--coverage`, Verilator 5.048's search for state machines fails on some memories; it finds none in any design.
 NO_FSM = ("--no-coverage-fsm",)
@@ -48,7 +48,7 @@ def build_with_memory(
     return build(
         component,
         name,
-        sources=[*sources, *SOURCES],
+        sources=[*sources, *sources_of(memories or {})],
         toplevel=top,
         texts={f"{top}.sv": wrapper(component, name, top, memories)},
         ports=stream_ports(component),

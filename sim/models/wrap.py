@@ -16,13 +16,17 @@ from sim.models.activity import WINDOW
 from sim.models.records import record_source
 from sim.models.verilog import Pin, held, instance, vector
 
-__all__ = ["CONTROLS", "COUNTERS", "SOURCES", "MemoryModel", "ports_of", "wrapper"]
+__all__ = ["CONTROLS", "COUNTERS", "PAGE_BYTES", "SOURCES", "MemoryModel", "ports_of", "sources_of", "wrapper"]
 
 #: Sources to be compiled with the wrapper.
 SOURCES = tuple(
     Path(__file__).parent / name
     for name in ("axi_memory.sv", "axi_checker.sv", "activity_recorder.sv", "record_recorder.sv")
 )
+#: What a sparse memory needs beside them.
+_PAGE_MAP = Path(__file__).parent / "page_map.sv"
+#: Bytes of a page of a sparse memory: no burst crosses one.
+PAGE_BYTES = 4096
 #: Inputs of the model that a bench drives, with their widths in bits; 0 stands for the width of addresses.
 CONTROLS: dict[str, int] = {
     "origin": 0,
@@ -75,11 +79,19 @@ class MemoryModel:
         Prefix of the model's controls and counters at the top, and of its plusargs.
     beats
         Beats of the longest burst.
+    sparse
+        The beats are those of pages anywhere in the address space, which `sim.models.sparse.SparseMemory` loads.
     """
 
     depth: int = 131072
     name: str = "mem"
     beats: int = 16
+    sparse: bool = False
+
+
+def sources_of(memories: Mapping[str, MemoryModel]) -> tuple[Path, ...]:
+    """Return the sources to be compiled with the wrapper of a design with these memories."""
+    return (*SOURCES, _PAGE_MAP) if any(model.sparse for model in memories.values()) else SOURCES
 
 
 def ports_of(component: Any) -> Iterator[Pin]:
@@ -94,6 +106,29 @@ def _joined(prefixes: Sequence[str], signal: str) -> str:
     """Return a signal of several ports as a vector, the first port lowest."""
     names = [f"{prefix}_{signal}" for prefix in reversed(prefixes)]
     return names[0] if len(names) == 1 else f"{{{', '.join(names)}}}"
+
+
+def _placed(signal: str) -> str:
+    """Return the name of a signal between a page map and its memory; only addresses change."""
+    return f"{signal}_placed" if signal in ("araddr", "awaddr") else signal
+
+
+def _page_maps(
+    model: MemoryModel, prefixes: Sequence[str], sides: Sequence[str], address: int, data: int
+) -> Iterator[str]:
+    """Yield a page map for every address channel of a sparse memory; widths are in bits."""
+    parameters: dict[str, int | str] = {
+        "ADDR_WIDTH": address,
+        "PAGES": model.depth * data // 8 // PAGE_BYTES,
+        "NAME": f'"{model.name}"',
+    }
+    for prefix in prefixes:
+        for side in sides:
+            mapped = f"{prefix}_{_placed(f'{side}addr')}"
+            pins = {"address": f"{prefix}_{side}addr", "place": mapped, "load": f"{model.name}_load"}
+            pins |= {"clk": "clk", "rst": "rst"}
+            yield f"  wire {vector(address)}{mapped};"
+            yield instance("page_map", f"{mapped}_pages", pins, parameters)
 
 
 def wrapper(
@@ -128,9 +163,9 @@ def wrapper(
     Returns
     -------
     str
-        Verilog; to be compiled with `SOURCES`. Every control and counter of a memory is a port of the top, as
-        ``mem_latency``. A port ``working`` goes to a recorder (`sim.models.activity`),
-        and so do the records of a locator inside (`sim.models.records`).
+        Verilog; to be compiled with `sources_of` its memories. Every control and counter of a memory is a port of the
+        top, as ``mem_latency``. A port ``working`` goes to a recorder (`sim.models.activity`), and so do the records of
+        a locator inside (`sim.models.records`).
 
     Raises
     ------
@@ -167,8 +202,9 @@ def wrapper(
         own = [Pin(f"{model.name}_{control}", True, width or address) for control, width in CONTROLS.items()]
         own += [Pin(f"{model.name}_{counter}", False, width) for counter, width in COUNTERS.items()]
         outer += own
+        data = widths["rdata"] if "rdata" in widths else widths["wdata"]
         parameters: dict[str, int | str] = {
-            "DATA_WIDTH": widths["rdata"] if "rdata" in widths else widths["wdata"],
+            "DATA_WIDTH": data,
             "ADDR_WIDTH": address,
             "ID_WIDTH": widths[f"{sides[0]}id"],
             "DEPTH": model.depth,
@@ -177,8 +213,13 @@ def wrapper(
             "NAME": f'"{model.name}"',
             "NUMBERED": int(bool(number)),
         }
+        if model.sparse:
+            body += _page_maps(model, shared[prefix], sides, address, data)
         pins = {
-            f"s_axi_{signal}": _joined(shared[prefix], signal) if signal in widths else "'0" for signal in _REQUESTS
+            f"s_axi_{signal}": _joined(shared[prefix], _placed(signal) if model.sparse else signal)
+            if signal in widths
+            else "'0"
+            for signal in _REQUESTS
         }
         pins |= {f"s_axi_{signal}": _joined(shared[prefix], signal) if signal in widths else "" for signal in _ANSWERS}
         pins |= {pin.name.removeprefix(f"{model.name}_"): pin.name for pin in own}
