@@ -9,6 +9,7 @@ from hw.attributes.formats import AttributeConfig
 from hw.attributes.table_formats import CELLS, SIDE_CELLS, TableCell, TableChange, TableEntry, bucket_of
 from hw.attributes.table_look_up import TableLookUp
 from hw.attributes.table_writer import TableWriter
+from hw.block_memory import wide_style
 
 __all__ = ["IDTable"]
 
@@ -123,8 +124,10 @@ class IDTable(wiring.Component):
             entry_write.data.eq(writer.entry),
         ]
         buckets = [bucket_of(config, side, self.id) for side in range(2)]
+        cell, depth = TableCell(config), config.buckets
         for n in range(CELLS):
-            m.submodules[f"cells_{n}"] = cells = Memory(shape=TableCell(config), depth=config.buckets, init=[])
+            style = wide_style(cell.size, depth)
+            m.submodules[f"cells_{n}"] = cells = Memory(shape=cell, depth=depth, init=[], attrs=style)
             write, read = cells.write_port(), cells.read_port()
             side = n // SIDE_CELLS
             m.d.comb += [

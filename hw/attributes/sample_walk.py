@@ -25,6 +25,8 @@ from hw.memory.unit_port import when_written
 
 __all__ = ["SampleOperands", "SampleWalk"]
 
+_LINE_WORDS = LINE_BYTES // WORD_BYTES
+
 
 class SampleOperands(data.StructLayout):
     """Operands of a SAMPLE, relocated: settings of the parts; ``later``: nothing is fetched."""
@@ -203,15 +205,16 @@ class SampleWalk(wiring.Component):
         ]
 
     def _copy_check(self, command: Any) -> Check:
-        """Refuse a copy of more lines than the memory has."""
-        return Check(command.lines > 1 << len(self.base), command.lines)
+        """Refuse a copy of more lines than the memory has, or of more words than a range."""
+        range_lines = ((1 << len(self.copy.payload.source.words)) - 1) // _LINE_WORDS
+        return Check(command.lines > min(1 << len(self.base), range_lines), command.lines)
 
     def _copy(self, m: Module, front: CommandFrontEnd, command: Any) -> None:
         """Drive `copy` from the operands of a COPY."""
         request = self.copy.payload
         m.d.comb += [
             request.source.address.eq(front.words(Opcode.COPY, "source")),
-            request.source.words.eq(command.lines << exact_log2(LINE_BYTES // WORD_BYTES)),
+            request.source.words.eq(command.lines << exact_log2(_LINE_WORDS)),
             request.target.eq(front.beats(Opcode.COPY, "target", self.config.attribute.data_width)),
         ]
 

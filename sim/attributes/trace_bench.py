@@ -338,9 +338,11 @@ class Player:
         Of the processor that plays.
     directory
         Where the files are.
+    memory
+        Handle of its memory; default: a dense one.
     """
 
-    def __init__(self, dut: Any, config: AttributeConfig, directory: Path) -> None:
+    def __init__(self, dut: Any, config: AttributeConfig, directory: Path, memory: Memory | None = None) -> None:
         self.dut, self.config, self.directory = dut, config, directory
         for control in ("play", "open", "flush", "idle_chance", "stall_chance", "settings"):
             getattr(dut, control).value = 0
@@ -348,7 +350,7 @@ class Player:
         dut.rst.value = 1
         Clock(dut.clk, CLOCK_NS, unit="ns", impl="gpi").start()
         self.edge = RisingEdge(dut.clk)
-        self.memory = Memory(dut, config.data_width // 8, directory)
+        self.memory = memory or Memory(dut, config.data_width // 8, directory)
 
     def choose(self, processor: int) -> None:
         """Let one of several processors play from the next reset on."""
@@ -365,9 +367,13 @@ class Player:
 
     async def load(self, image: bytes, **settings: int) -> None:
         """Write the memory, and say where what lies; only while nothing is under way."""
+        self.place(**settings)
+        await self.memory.load(image)
+
+    def place(self, **settings: int) -> None:
+        """Say where what lies in memory."""
         self.settings = settings
         self.dut.settings.value = Codec(AttributeSettings(self.config)).pack(settings)
-        await self.memory.load(image)
 
     async def play(self, number: int, phase: dict[str, Any], limit: int = _LIMIT) -> dict[str, int]:
         """Play the file of phase `number`; return its cycles, and beats read."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 import cocotb
@@ -107,17 +108,17 @@ class BatchJob:
 
     async def _works_through(self, host: Host, image: BatchImage, batches: Sequence[IntArray], first: int) -> list[Ran]:
         """Compute batch by batch, each run with the sample of the next one; one that has none yet is sampled alone."""
-        memory, ran = host.memory, list[Ran]()
+        memory, ran, run = host.memory, list[Ran](), partial(host.run, self.settings.origin, limit=self.settings.limit)
         await memory.load(image.data)
         if image.divided and not batches:
             await memory.load(image.share_front())
-            await host.run(limit=self.settings.limit)
+            await run()
         sampled = computed = False
         for number, roots in enumerate(batches, start=first):
             alone = layers = None
             if not sampled:
                 await memory.load(image.sample_front(number, roots, first=number == first))
-                alone = await host.run(limit=self.settings.limit)
+                alone = await run()
                 sampled = alone.completion["error"] == Error.NONE
             at = image.at(number)
             batch = BATCH.from_bytes(await memory.dump(at.batch.address, LINE_BYTES))
@@ -127,7 +128,7 @@ class BatchJob:
             if sampled:
                 following = batches[number + 1 - first] if number + 1 - first < len(batches) else None
                 await memory.load(image.infer_front(number, batch, following, first=not computed))
-                layers = await host.run(limit=self.settings.limit)
+                layers = await run()
                 computed, sampled = True, layers.completion["error"] == Error.NONE
                 reports = await memory.dump(image.reports.address, image.reports.bytes)
                 for line in range(image.reports.rows):

@@ -96,8 +96,11 @@ class Host:
         await self.check()
         return said["cycles"]
 
-    async def in_two(self, job: Job) -> None:
-        """Sample and fetch with a command each, which may be carried out by different cores; compare all they do."""
+    async def in_two(self, job: Job, report: int | None = None) -> None:
+        """Sample and fetch with a command each, which may be carried out by different cores; compare all they do.
+
+        The counts go to line `report`, or where there is room.
+        """
         mirror, random = self.mirror, self.bench.random
         flush, slotted = random.randrange(2), random.randrange(2)
         job = replace(job, fields={**job.fields, "later": 1})
@@ -105,7 +108,8 @@ class Host:
         assert (said["error"], said["info"]) == (Error.NONE, 0)
         mirror.sampled(job, None)
         await self.check()
-        fetch = mirror.fetch(job, mirror.place(LINE_BYTES), slotted=slotted, flush=flush)
+        report = mirror.place(LINE_BYTES) if report is None else report
+        fetch = mirror.fetch(job, report, slotted=slotted, flush=flush)
         said = await self.one(fetch.fields)
         assert (said["error"], said["info"]) == (Error.NONE, 0)
         mirror.fetched(fetch, mirror.flows(fetch, self.rams[self.turn % self.cores]))

@@ -123,6 +123,36 @@ def test_batches_are_bit_exact(tmp_path: Path, streamed: bool) -> None:
         assert sum(each.batch["positions"] for each in out) > 5 * CORE.attribute.slots
 
 
+@pytest.mark.parametrize(
+    ("hosted", "ring"),
+    [
+        pytest.param(False, None, id="alone"),
+        pytest.param(True, None, id="behind a control port", marks=full),
+        pytest.param(False, RING, id="ring", marks=full),
+    ],
+)
+def test_batches_run_beyond_4_gib(hosted: bool, ring: RingConfig | None, tmp_path: Path) -> None:
+    """IDs of 32 bits, 40 of addresses, and images across a border of 4 GiB; their base is in every address."""
+    attribute = replace(CORE.attribute, id_bits=32, address_width=40)
+    units = Units(UNITS.neural, replace(CORE, attribute=attribute, window=32))
+    config = replace(GATHER, pe=replace(GATHER.pe, address_width=40), scratch_lines=SCRATCH)
+    whole, batches, jobs = problem(), roots(4, 7), list[BatchJob]()
+    boundaries, shares = ([0, 25, 50, 80], [batches[:1], [], batches[1:]]) if ring else ([0, 80], [batches])
+    for streamed in (True, False):
+        images = [
+            BatchImage(whole, PLAN, 7, scratch_lines=SCRATCH, streamed=streamed, share=share)
+            for share in shares_of(np.asarray(boundaries))
+        ]
+        # The attributes lie beyond the border, the commands before it.
+        origin = (0x2B << 32) - min(image.graph[0].address for image in images) // 4096 * 4096
+        assert all(origin % (1 << 32) + image.attributes.address > 1 << 32 for image in images)
+        jobs.append(BatchJob(images, shares, Settings(latency=20, stall=0.2, origin=origin)))
+    name = "wide_hosted" if hosted else "wide_ring" if ring else "wide_batches"
+    ran, _ = run_jobs(config, jobs, tmp_path, name=name, units=units, ring=ring, hosted=hosted)
+    for out in ran:
+        check(whole, PLAN, batches, out)
+
+
 def fetching(front: bytes) -> bytes:
     """Return a front whose SAMPLE does not leave the attributes to a FETCH."""
     for at in range(LINE_BYTES, len(front), LINE_BYTES):

@@ -44,9 +44,9 @@ MEMORY = 1 << 20
 class SampleBench:
     """A graph in memory, and samplers to sample it."""
 
-    def __init__(self, bench: Bench, memory: Memory) -> None:
+    def __init__(self, bench: Bench, memory: Memory, address_width: int = 20) -> None:
         self.bench, self.memory = bench, memory
-        self.codec = Codec(SampleSettings(20, VID_BITS))
+        self.codec = Codec(SampleSettings(address_width, VID_BITS))
         self.errors: list[dict[str, int]] = []
         self.graph: Graph | RandomMemory
         for name in ("positive", "negative"):
