@@ -103,22 +103,11 @@ class Drain(wiring.Component):
         config, settings = self.config, self.settings
         m.submodules.queue = self.queue
         connect(m, self.queue.o, flipped(self.o))
-        # Tasks use the banks in turn, so the bank's number is also the place of the task's description.
-        m.submodules.tasks = tasks = Memory(shape=config.task, depth=config.banks, init=[])
-        task_write = tasks.write_port()
-        task_read = tasks.read_port(domain="comb")
-        next_bank = Signal.like(self.bank)
-        m.d.comb += [
-            task_write.en.eq(self.task.valid),
-            task_write.addr.eq(next_bank),
-            task_write.data.eq(self.task.payload),
-            task_read.addr.eq(self.bank),
-        ]
-        m.d.sync += next_bank.eq(next_bank + self.task.valid)
-        reads = self._read(m, task_read.data)
+        task = self._task(m)
+        reads = self._read(m, task)
         operands = self._biases(m) if config.aggregates else [{}] * config.ways
         scale_1, scale = (Signal(struct(SCALE), name=f"scale_{n}", reset_less=True) for n in range(_CHOICE))
-        m.d.sync += [scale_1.eq(task_read.data.scale), scale.eq(scale_1)]
+        m.d.sync += [scale_1.eq(task.scale), scale.eq(scale_1)]
         with m.If(settings.digits):
             m.d.sync += [scale.mantissa.eq(1), scale.exponent.eq(0)]
         # Constant while tasks are under way.
@@ -137,6 +126,21 @@ class Drain(wiring.Component):
             ]
         self._pack(m, results)
         return m
+
+    def _task(self, m: Module) -> data.View:
+        """Keep the tasks' descriptions in a row of registers; return the oldest one.
+
+        Each only loads the one in front of it, which costs no logic; a task's last operation is in the lanes for longer
+        than its description takes to the end of the row.
+        """
+        banks = self.config.banks
+        valid = Signal(banks)
+        words = [Signal(self.config.task, reset_less=True, name=f"task_{n}") for n in range(banks)]
+        fronts = zip([self.task.payload, *words], [self.task.valid, *valid], strict=True)
+        for n, (word, (front, comes)) in enumerate(zip(words, fronts, strict=False)):
+            with m.If(self.released | ~valid[n:].all()):
+                m.d.sync += [word.eq(front), valid[n].eq(comes)]
+        return words[-1]
 
     def _read(self, m: Module, task: data.View) -> list[Value]:
         """Step through the oldest complete task; return which elements of a group come to the requantisers."""
@@ -179,7 +183,7 @@ class Drain(wiring.Component):
             tag.group.eq(group),
             tag.beat_end.eq(beat_end | row_end),
             tag.row_end.eq(final),
-            tag.address.eq(task.address + beat),
+            tag.address.eq(Cat((task.address + beat)[: config.counted_bits], task.address[config.counted_bits :])),
             *(after.eq(before) for before, after in pairwise(self.tags)),
             Cover((complete != 0) & beat_start & (credits == 0), "no room for another beat"),
             Cover(complete == config.banks, "every bank waits to be read"),

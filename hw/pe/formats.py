@@ -7,7 +7,7 @@ from amaranth import Value, signed, unsigned
 from amaranth.lib import data, enum
 from amaranth.utils import ceil_log2
 
-from contracts import LINE_BYTES, SCALE, VALUE_BITS
+from contracts import DIGIT_BITS, LINE_BYTES, SCALE, VALUE_BITS
 from contracts.parameters import Parameters, size
 from contracts.weights import GRANULE, WeightRoom
 from hw.contracts import struct
@@ -171,6 +171,16 @@ class PEConfig(Parameters):
         return self.address_width - ceil_log2(self.data_width // 8)
 
     @property
+    def counted_bits(self) -> int:
+        """Low bits of an address that count the beats of a row: all, or of a tag its lowest field, 0 in a task."""
+        return self.beat_address_width if self.aggregates else ceil_log2(max(2, len(DIGIT_BITS) * self.max_beats))
+
+    @property
+    def high_bits(self) -> int:
+        """Places that ``high`` moves a product up: those below the upper half of a partial sum, or the last digit."""
+        return VALUE_BITS if self.aggregates else sum(DIGIT_BITS[:-1])
+
+    @property
     def task_beat(self) -> data.StructLayout:
         """A beat of a task; `first` and `last` delimit the task, `address` and `scale` come with `first`.
 
@@ -223,7 +233,7 @@ class PEConfig(Parameters):
                 "scalars": data.ArrayLayout(signed(VALUE_BITS), 2),
                 "vector": data.ArrayLayout(signed(VALUE_BITS), self.lanes),
                 "chunk": range(self.max_chunks),
-                # The product counts 2^16 times.
+                # The product counts 2^`high_bits` times.
                 "high": unsigned(1),
                 # First of its task: starts from zero. Last of its task: the sums are complete.
                 "first": unsigned(1),

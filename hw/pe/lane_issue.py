@@ -196,9 +196,9 @@ class LaneIssue(wiring.Component):
         chunks = Array(
             Cat(beat.data[p * config.lanes + lane] for lane in range(config.lanes)) for p in range(config.parts)
         )
-        # Of the digits of a sum: 2^28 is 2^12, 2^16 times.
+        # Of the digits of a sum; the last one is high.
         digits = self.settings.mode == Mode.DIGITS
-        weights = Array(1 << power for power in (0, DIGIT_BITS[0], sum(DIGIT_BITS[:2]) - VALUE_BITS))
+        weights = Array(1 << power for power in (0, DIGIT_BITS[0], sum(DIGIT_BITS[:2]) - config.high_bits))
         factor, high = (beat.scalar, beat.high) if config.aggregates else (1, 0)
         picked = partly_reset(
             data.StructLayout(

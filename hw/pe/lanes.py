@@ -74,8 +74,7 @@ class LaneArray(wiring.Component):
             multiplied = Signal(signed(2 * VALUE_BITS), name=f"product_{lane}", reset_less=True)
             value = Signal(signed(ACCUMULATOR_BITS), name=f"value_{lane}", reset_less=True)
             m.d.sync += multiplied.eq(operation.scalars[lane // config.half] * operation.vector[lane])
-            # The upper half of a partial sum counts 2^16 times.
-            m.d.sync += value.eq(Mux(product.high, multiplied << VALUE_BITS, multiplied))
+            m.d.sync += value.eq(Mux(product.high, multiplied << config.high_bits, multiplied))
             values.append(value)
         m.d.comb += self.done.eq(add.valid & add.last)
         m.d.sync += self.bank.eq(self.bank + self.done)

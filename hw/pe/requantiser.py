@@ -15,9 +15,12 @@ from hw.pe.formats import requantise_input
 
 __all__ = ["Requantiser"]
 
-_BIAS_BITS = 63
-#: The shift's first step moves by multiples of this, its second by less.
+#: The shift's first step moves by multiples of this, its second by less: a multiplication by a power of two, since a
+#: multiplier of the device takes the place of some 100 LUTs.
 _STEP = 16
+#: Bits of an exponent below a whole step, and of a bias that is shifted by them.
+_FINE_BITS = exact_log2(_STEP)
+_BIAS_BITS = 2 * VALUE_BITS + _STEP - 1
 
 
 class Requantiser(wiring.Component):
@@ -72,13 +75,14 @@ class Requantiser(wiring.Component):
         m.d.sync += operands.eq(self.i.payload)
         product, shift = self._multiply(m, operands)
         rectifies: Value = Const(0)
+        guard, rest = Signal(reset_less=True), Signal(reset_less=True)
         if self.bias:
-            product, shift = self._add(m, operands, product, shift)
+            product, shift = self._add(m, operands, product, shift, guard, rest)
             relu = Signal(self.latency - 1, reset_less=True)
             m.d.sync += relu.eq(Cat(self.i.payload.relu, relu[:-1]))
             rectifies = relu[-1]
-        near, place, sticky, beyond, negative = self._far(m, product, shift)
-        fine, sticky, too_large, negative = self._near(m, near, place, sticky, beyond, negative)
+        near, power, sticky, beyond, negative = self._far(m, product, shift, guard, rest)
+        fine, sticky, too_large, negative = self._near(m, near, power, sticky, beyond, negative)
         rounded = self._round(m, fine, sticky, too_large, negative, rectifies, valid[-2])
         m.d.comb += [self.o.valid.eq(valid[-1]), self.o.payload.eq(rounded)]
         return m
@@ -94,65 +98,82 @@ class Requantiser(wiring.Component):
             low.eq(value[:VALUE_BITS].as_unsigned() * mantissa),
             middle.eq(value[VALUE_BITS : 2 * VALUE_BITS].as_unsigned() * mantissa),
             high.eq(value[2 * VALUE_BITS :].as_signed() * mantissa),
-            shift_2.eq(operands.shift + operands.scale.exponent),
+            # With a bias, the exponent's highest bit shifts the product before the sum.
+            shift_2.eq(operands.shift + operands.scale.exponent[: _FINE_BITS if self.bias else None]),
         ]
         product = Signal(signed(self._product_bits), reset_less=True)
         shift_3 = Signal.like(shift_2)
         m.d.sync += [product.eq(Cat(low, high).as_signed() + (middle << VALUE_BITS)), shift_3.eq(shift_2)]
         return product, shift_3
 
-    def _add(self, m: Module, operands: data.View, product: Signal, shift: Signal) -> tuple[Signal, Signal]:
-        """Stages 2 to 4: return ``product + (bias << exponent)``, and the shift beside it."""
-        bias_2 = Signal.like(operands.bias, reset_less=True)
-        exponent_2 = Signal.like(operands.scale.exponent, reset_less=True)
-        bias_3 = Signal(signed(_BIAS_BITS), reset_less=True)
+    def _add(
+        self, m: Module, operands: data.View, product: Signal, shift: Signal, guard: Signal, rest: Signal
+    ) -> tuple[Signal, Signal]:
+        """Stages 2 to 4: return ``product + (bias << exponent)`` without a step of bits, and the shift beside it.
+
+        The bias is shifted by less than a step. If the exponent has one, the product is shifted by it, downwards: the
+        `guard` is its highest bit that is lost, the `rest` whether there is a one behind that.
+        """
+        exponent = operands.scale.exponent
+        bias_2, power_2 = Signal.like(operands.bias, reset_less=True), Signal(_STEP, reset_less=True)
+        low, high = Signal(2 * VALUE_BITS, reset_less=True), Signal(signed(2 * VALUE_BITS), reset_less=True)
+        steps_2, steps_3 = Signal(reset_less=True), Signal(reset_less=True)
         sum_, shift_4 = Signal(signed(self._sum_bits), reset_less=True), Signal.like(shift)
+        bias_3 = Cat(low[:VALUE_BITS], low[VALUE_BITS:] | high[:VALUE_BITS], high[VALUE_BITS:])[:_BIAS_BITS].as_signed()
+        lost = product[:_STEP] & steps_3.replicate(_STEP)
         m.d.sync += [
             bias_2.eq(operands.bias),
-            exponent_2.eq(operands.scale.exponent),
-            bias_3.eq(bias_2 << exponent_2),
-            sum_.eq(product + bias_3),
+            power_2.eq(1 << exponent[:_FINE_BITS]),
+            steps_2.eq(exponent[_FINE_BITS]),
+            low.eq(bias_2[:VALUE_BITS].as_unsigned() * power_2),
+            high.eq(bias_2[VALUE_BITS:].as_signed() * power_2),
+            steps_3.eq(steps_2),
+            sum_.eq(Mux(steps_3, product >> _STEP, product) + bias_3),
+            guard.eq(lost[-1]),
+            rest.eq(lost[:-1].any()),
             shift_4.eq(shift),
         ]
         return sum_, shift_4
 
-    def _far(self, m: Module, sum_: Signal, shift: Signal) -> tuple[Signal, Signal, Signal, Signal, Signal]:
+    def _far(
+        self, m: Module, sum_: Signal, shift: Signal, guard: Value, rest: Value
+    ) -> tuple[Signal, Signal, Signal, Signal, Signal]:
         """Shift by whole steps.
 
         Returns
         -------
         tuple
-            Two steps of bits, of which the result is a part; its place there; whether bits below them are lost, and
-            bits above them are part of the number; its sign.
+            Two steps of bits, of which the result is a part; the power of two that moves it to its place; whether bits
+            below them are lost, and bits above them are part of the number; its sign.
         """
-        # One zero below the sum makes the bit under the result's lowest bit the guard bit for every shift, 0 included.
+        # The bit below the sum makes the bit under the result's lowest bit the guard bit for every shift, 0 included.
         # A shift by all bits of the sum, or by more, leaves at most a half, which is rounded to 0.
         steps = -(-self._sum_bits // _STEP)
         extended = Signal(signed((steps + 1) * _STEP))
         groups = [extended[n * _STEP : (n + 1) * _STEP] for n in range(steps + 1)]
         lost = [group.any() for group in groups]
         high_part = [group != sum_[-1].replicate(_STEP) for group in groups]
-        near, place = Signal(2 * _STEP, reset_less=True), Signal(range(_STEP), reset_less=True)
+        near, power = Signal(2 * _STEP, reset_less=True), Signal(_STEP, reset_less=True)
         sticky, beyond, negative = Signal(reset_less=True), Signal(reset_less=True), Signal(reset_less=True)
-        m.d.comb += extended.eq(Cat(Const(0, 1), sum_).as_signed())
-        far = shift[exact_log2(_STEP) :]
-        m.d.sync += [place.eq(shift), negative.eq(sum_[-1])]
+        m.d.comb += extended.eq(Cat(guard, sum_).as_signed())
+        far = shift[_FINE_BITS:]
+        m.d.sync += [power.eq(Const(1 << _STEP - 1) >> shift[:_FINE_BITS]), negative.eq(sum_[-1])]
         with m.Switch(far[: bits_for(steps - 1)]):
             for step in range(steps):
                 with m.Case(step):
                     m.d.sync += [
                         near.eq(Cat(groups[step : step + 2])),
-                        sticky.eq(Cat(lost[:step]).any()),
+                        sticky.eq(rest | Cat(lost[:step]).any()),
                         beyond.eq(Cat(high_part[step + 2 :]).any()),
                     ]
         with m.If(far >= steps):
             m.d.sync += [near.eq(0), beyond.eq(0), negative.eq(0)]
-        return near, place, sticky, beyond, negative
+        return near, power, sticky, beyond, negative
 
     def _near(
-        self, m: Module, near: Signal, place: Signal, sticky: Signal, beyond: Signal, negative: Signal
-    ) -> tuple[Signal, Signal, Signal, Signal]:
-        """Shift by less than a step.
+        self, m: Module, near: Signal, power: Signal, sticky: Signal, beyond: Signal, negative: Signal
+    ) -> tuple[Value, Value, Value, Signal]:
+        """Shift by less than a step: upwards by the rest of a step, so that the result is behind the lower half.
 
         Returns
         -------
@@ -160,25 +181,27 @@ class Requantiser(wiring.Component):
             Quotient above its guard bit; whether bits below that are lost; whether the quotient does not hold all
             above; its sign.
         """
-        fine = Signal(VALUE_BITS + 1, reset_less=True)
-        lost, too_large, sign = Signal(reset_less=True), Signal(reset_less=True), Signal(reset_less=True)
-        # Bits of the lower step that are below the result, and bits of the upper one that are above it.
-        below = Cat(place > n for n in range(_STEP))
-        above = (near[_STEP:] ^ negative.replicate(_STEP)) & ~below
+        low, high = Signal(2 * _STEP, reset_less=True), Signal(signed(2 * _STEP), reset_less=True)
+        lost, more, sign = Signal(reset_less=True), Signal(reset_less=True), Signal(reset_less=True)
         m.d.sync += [
-            fine.eq(near >> place),
-            lost.eq(sticky | (near[:_STEP] & below).any()),
-            too_large.eq(beyond | above.any()),
+            low.eq(near[:_STEP].as_unsigned() * power),
+            high.eq(near[_STEP:].as_signed() * power),
+            lost.eq(sticky),
+            more.eq(beyond),
             sign.eq(negative),
         ]
-        return fine, lost, too_large, sign
+        # The upper product counts 2^16 times; where both have bits, those of one are 0.
+        place = _STEP - 1
+        fine = Cat(low[place], low[_STEP : place + _STEP] | high[:place], high[place])
+        above = high[place : place + _STEP] ^ sign.replicate(_STEP)
+        return fine, lost | low[:place].any(), more | above.any(), sign
 
     def _round(
         self,
         m: Module,
-        fine: Signal,
-        sticky: Signal,
-        too_large: Signal,
+        fine: Value,
+        sticky: Value,
+        too_large: Value,
         negative: Signal,
         rectifies: Value,
         last_valid: Value,

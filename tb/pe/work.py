@@ -64,6 +64,9 @@ class Maker:
         """Return a task of `beats` with a random address and factor."""
         address = self.rng.getrandbits(self.config.beat_address_width)
         address = min(address, (1 << self.config.beat_address_width) - 64)
+        if not self.config.aggregates:
+            # A tag, of which the lowest field counts the beats.
+            address = address >> self.config.counted_bits << self.config.counted_bits
         return Task(beats, address, self.rng.randrange(0x8000, 0x10000), self.rng.choice((0, 0, 1, 2, 5, 31)))
 
     def sparse(self, layer: Layer, entries: int, *, wrong: float = 0.0, gap: float = 0.1) -> Task:
