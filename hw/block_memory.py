@@ -6,7 +6,7 @@ from typing import Any
 from amaranth.hdl import Module, Signal
 from amaranth.lib.memory import Memory
 
-__all__ = ["NO_BYPASS", "RegisteredRead", "registered_read", "wide_style"]
+__all__ = ["FEW_WORDS", "NO_BYPASS", "RegisteredRead", "few_words", "registered_read", "wide_style"]
 
 #: Bits of a word in a block RAM of an ECP5.
 _BLOCK_BITS = 36
@@ -17,6 +17,13 @@ _FEWEST = 64
 #: returns the old word when a word is read in the cycle in which it is written. That logic is two registers, a
 #: multiplexer and a comparison of addresses: 262 LUTs and 523 flip-flops around a queue of 257 bits.
 NO_BYPASS = {"no_rw_check": 1}
+#: Words that take fewer LUTs in registers: a choice of two takes one a bit, a distributed RAM one and a half.
+FEW_WORDS = 2
+
+
+def few_words(depth: int) -> dict[str, str]:
+    """Return the attributes of a memory of `depth` words that is no block RAM: up to `FEW_WORDS` are registers."""
+    return {"ram_style": "logic"} if depth <= FEW_WORDS else {}
 
 
 def wide_style(width: int, depth: int) -> dict[str, Any]:

@@ -147,6 +147,8 @@ class HubSums(wiring.Component):
     def _sums(self, m: Module, place: Value, second: Signal, third: Signal, stalled: Signal) -> Signal:
         """Keep the sums, and how many each is made of; return the sum that is to be added to or sent.
 
+        A bit for each place says that its sum has begun; without it the sum is 0, whatever its word is. A register's
+        reset makes that 0, where a word of 0 would take a gate for each bit in front of the memory.
         Nobody uses a sum that is read while it is written: the next addition to its place gets it directly, the one
         behind that waits, and a hub is sent when all additions to it are done.
         """
@@ -154,6 +156,8 @@ class HubSums(wiring.Component):
         words = data.ArrayLayout(signed(PARTIAL_BITS), config.lanes)
         m.submodules.totals = sums = Memory(shape=words, depth=self.places, init=[], attrs=dict(NO_BYPASS))
         write, read = sums.write_port(), registered_read(m, sums, "sum")
+        m.submodules.begun = begun = Memory(shape=1, depth=self.places, init=[], attrs=dict(NO_BYPASS))
+        begin, has_begun = begun.write_port(), registered_read(m, begun, "begun")
         summed, adds, clears = Signal(words, reset_less=True), Signal(), Signal()
         m.submodules.additions = numbers = Memory(shape=self.owed_bits, depth=config.slots, init=[])
         number_write = numbers.write_port()
@@ -164,11 +168,14 @@ class HubSums(wiring.Component):
             adds.eq(third.valid & ~third.sends),
             self.clear.ready.eq(~adds),
             clears.eq(self.clear.valid & ~adds),
-            read.addr.eq(place),
-            read.en.eq(~stalled),
-            write.en.eq(adds | clears),
-            write.addr.eq(written),
-            *(to.eq(Mux(adds, sum_ + part, 0)) for to, sum_, part in zip(write.data, summed, third.data, strict=True)),
+            *(port.addr.eq(place) for port in (read, has_begun)),
+            *(port.en.eq(~stalled) for port in (read, has_begun)),
+            write.en.eq(adds),
+            write.addr.eq(third.place),
+            *(to.eq(sum_ + part) for to, sum_, part in zip(write.data, summed, third.data, strict=True)),
+            begin.en.eq(adds | clears),
+            begin.addr.eq(written),
+            begin.data.eq(adds),
             number.addr.eq(second.place >> slot_at),
             number.en.eq(~stalled),
             number_write.en.eq((adds & third.last) | clears),
@@ -180,4 +187,6 @@ class HubSums(wiring.Component):
         ]
         with m.If(~stalled):
             m.d.sync += summed.eq(Mux(second.near, write.data, read.data))
+            with m.If(~second.near & ~has_begun.data):
+                m.d.sync += summed.eq(0)
         return summed

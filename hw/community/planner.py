@@ -68,6 +68,8 @@ class Planner(wiring.Component):
         self._begun, self._begins, self._whole = Signal(range(_BEGUN + 1)), Signal(), Signal()
         # The rows of the head that has none of its own left to send are those to be subtracted.
         self._negative = Signal()
+        # Rows of a task: of the head without those of the window's sum, the reverse, or with both all of the sum.
+        self._of_head, self._of_sum = Signal(), Signal()
         self._new_sum, self._shifts = Signal(), Signal()
 
     def elaborate(self, platform: object) -> Module:
@@ -89,7 +91,9 @@ class Planner(wiring.Component):
             pipe.moves.eq(1),
             pipe.clear.eq(self._begins),
             task.index.eq(self._index),
-            task.rows.eq(Mux(self._negative, pipe.joined & ~pipe.held, pipe.held & ~pipe.joined)),
+            self._of_head.eq(~self._negative),
+            self._of_sum.eq(self._negative),
+            task.rows.eq(self._rows(pipe)),
             task.negative.eq(self._negative),
             task.form.eq(pipe.formed),
         ]
@@ -174,6 +178,11 @@ class Planner(wiring.Component):
         ]
         return m
 
+    def _rows(self, pipe: ColumnPipeline) -> Value:
+        """Return the rows of a task: two bits choose them, so that each row takes a LUT."""
+        of_head = self._of_head.replicate(self.config.width)
+        return Mux(self._of_sum, pipe.joined & (~pipe.held | of_head), pipe.held & ~pipe.joined & of_head)
+
     def _number(self, m: Module, pipe: ColumnPipeline) -> None:
         """Count columns that are through, and sums, whose parts are kept until they are through as well."""
         config, task = self.config, self.o.payload
@@ -252,7 +261,8 @@ class Planner(wiring.Component):
     def _end(self, m: Module) -> Value:
         """End the record; return whether its end is through."""
         task = self.o.payload
-        m.d.comb += [self.o.valid.eq(1), task.last.eq(1), task.rows.eq(0), task.form.eq(0)]
+        m.d.comb += [self.o.valid.eq(1), task.last.eq(1), task.form.eq(0)]
+        m.d.comb += [self._of_head.eq(0), self._of_sum.eq(0)]
         return self.o.ready
 
     def _begin(self, m: Module) -> None:
@@ -318,7 +328,8 @@ class Planner(wiring.Component):
             last.eq(self._column + 1 == self._stop),
             self.o.valid.eq(1),
             task.index.eq(self._tail),
-            task.rows.eq(Mux(last, pipe.joined, 0)),
+            self._of_head.eq(last),
+            self._of_sum.eq(last),
             task.form.eq(1),
             task.left.eq(Mux(first, self._start, self._tail)),
             task.right.eq(self._column),

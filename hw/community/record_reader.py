@@ -101,8 +101,11 @@ class RecordReader(wiring.Component):
         self._summed, self._linked = Signal(config.width, reset_less=True), Signal()
         self._wanted = Signal()
         self._unlinked = Signal()
-        # The row, and what becomes its column.
+        # The row, and what becomes its column; both are cleared, a word of the row comes.
         self._row, self._stored = Signal(config.width), Signal(config.width)
+        self._clears, self._comes = Signal(), Signal()
+        # The next vertex or row is under way; the first one of the record, or none yet.
+        self._passes, self._opens, self._turns = Signal(), Signal(), Signal()
         # Hub columns of the row that are left in a group; its number.
         self._group = Signal(range(max(2, config.width // _GROUP)))
         self._hubs = Signal(min(_GROUP, config.width))
@@ -161,9 +164,9 @@ class RecordReader(wiring.Component):
                     self._hub_edges.eq(header.hub_edges),
                     self._bitmap_rows.eq(header.nodes),
                     self._slot.eq(self._base),
-                    self._mark.eq(1),
-                    *(part.eq(0) for part in (index, self._row, self._stored)),
+                    index.eq(0),
                 ]
+                m.d.comb += [self._opens.eq(1), self._clears.eq(1)]
                 with m.If(begins):
                     m.d.sync += self._base.eq(self._base + rows)
             with m.State("PASS"):
@@ -173,7 +176,7 @@ class RecordReader(wiring.Component):
             with m.State("NODES"):
                 with m.If(ask(self._hub_edges, last_node)):
                     # What columns of hubs are cleared with.
-                    m.d.sync += self._stored.eq(record.single & self._wanted)
+                    m.d.sync += self._stored[0].eq(record.single & self._wanted)
                     m.next = "HUBS"
                     with m.If(last_vertex):
                         self._turn(m)
@@ -216,6 +219,7 @@ class RecordReader(wiring.Component):
                 with m.If(self.o.ready):
                     m.next = "HEADER"
         self._load_group(m, loads=stores | loads, first=stores)
+        self._move(m)
         m.d.comb += self.asking.eq(fsm.ongoing("NODES") | fsm.ongoing("HUBS") | self.hub_request.valid)
         m.d.sync += [
             Cover(records == 0, "as many records as may be"),
@@ -266,33 +270,44 @@ class RecordReader(wiring.Component):
         m.d.sync += [
             self._index.eq(self._index + 1),
             self._slot.eq(self._slot + 1),
-            self._mark.eq(self._following),
             self._first_row.eq(0),
         ]
+        m.d.comb += self._passes.eq(1)
 
     def _turn(self, m: Module) -> None:
         """Go back in front of the first row."""
-        m.d.sync += [
-            *(part.eq(0) for part in (self._index, self._mark)),
-            self._slot.eq(self._record.base - 1),
-            self._first_row.eq(1),
-        ]
+        m.d.sync += [self._index.eq(0), self._slot.eq(self._record.base - 1), self._first_row.eq(1)]
+        m.d.comb += self._turns.eq(1)
+
+    def _move(self, m: Module) -> None:
+        """Move the mark, take words of a row; outside of the states, so that resets of registers clear both, not gates.
+
+        In front of the first row there is no mark.
+        """
+        with m.If(self._passes):
+            m.d.sync += self._mark.eq(self._following)
+        with m.If(self._opens | self._turns):
+            m.d.sync += [self._mark.eq(0), self._mark[0].eq(self._opens)]
+        # A row of rows that are summed, and without the diagonal if it does not count: its mark comes with the next.
+        rows = self._summed & ~(self._following & self._unlinked.replicate(self.config.width))
+        word, bits = self._word, min(self.config.width, _BEAT)
+        data = self.i.payload.data[:bits]
+        with m.If(self._comes):
+            m.d.sync += [
+                self._row.word_select(word, bits).eq(data),
+                self._stored.word_select(word, bits).eq(data & rows.word_select(word, bits)),
+            ]
+        with m.If(self._clears):
+            m.d.sync += [self._row.eq(0), self._stored.eq(0)]
 
     def _keep(self, m: Module) -> Value | int:
         """Keep a word of a row; return whether it is the last one."""
-        words = -(-self.config.width // _BEAT)
-        # A row of rows that are summed, and without the diagonal if it does not count: its mark comes with the next.
-        rows = self._summed & ~(self._following & self._unlinked.replicate(self.config.width))
-        if words == 1:
-            m.d.sync += [self._row.eq(self.i.payload.data), self._stored.eq(self.i.payload.data & rows)]
+        m.d.comb += self._comes.eq(1)
+        if self.config.width <= _BEAT:
             return 1
         last = Signal()
         m.d.comb += last.eq(self._word == (self._record.rows - 1) >> ceil_log2(_BEAT))
-        m.d.sync += [
-            self._row.word_select(self._word, _BEAT).eq(self.i.payload.data),
-            self._stored.word_select(self._word, _BEAT).eq(self.i.payload.data & rows.word_select(self._word, _BEAT)),
-            self._word.eq(Mux(last, 0, self._word + 1)),
-        ]
+        m.d.sync += self._word.eq(Mux(last, 0, self._word + 1))
         return last
 
     def _store(self, m: Module, *, stores: Value, clears: Value) -> None:

@@ -9,11 +9,12 @@ from amaranth.utils import exact_log2
 
 from contracts import PARTIAL_BITS, VALUE_BITS
 from contracts.scale import GIN_FRACTION
+from hw.block_memory import few_words
 from hw.community.formats import CommunityConfig
 from hw.pe.formats import POWER_BITS
 from hw.pe.requantiser import Requantiser
+from hw.stream.hold import hold
 from hw.stream.queue import Queue
-from hw.stream.slice import Slice
 
 __all__ = ["RowFinisher"]
 
@@ -99,7 +100,9 @@ class RowFinisher(wiring.Component):
         """Add the product of the own elements with the node's weight; read the biases of the group meanwhile."""
         config, settings, ways = self.config, self.settings, self.config.ways
         depth = max(2, -(-config.max_out // ways))
-        m.submodules.biases = biases = memory.Memory(shape=data.ArrayLayout(signed(32), ways), depth=depth, init=[])
+        m.submodules.biases = biases = memory.Memory(
+            shape=data.ArrayLayout(signed(32), ways), depth=depth, init=[], attrs=few_words(depth)
+        )
         write, read = biases.write_port(granularity=1), biases.read_port()
         bias, way_bits = self.bias_write.payload, exact_log2(ways)
         groups = [Signal.like(group, name=f"group_{n}") for n in range(_BEFORE - 1)]
@@ -159,17 +162,18 @@ class RowFinisher(wiring.Component):
         config, ways = self.config, self.config.ways
         in_beat = config.pe.elements // ways
         # The writer takes a row of another finisher meanwhile: 300 cycles of Cora.
-        m.submodules.out = out = Slice(config.result)
-        wiring.connect(m, out.o, wiring.flipped(self.o))
+        beats = stream.Signature(config.result).create(path=("beats",))
+        out = hold(m, "out", beats, config.result)
+        wiring.connect(m, out, wiring.flipped(self.o))
         group, beat, full = Signal.like(last_group), Signal(config.result), Signal()
         place = group[: exact_log2(in_beat)]
         row_end, beat_end = Signal(), Signal()
         m.d.comb += [
             row_end.eq(group == last_group),
             beat_end.eq(row_end | place.all()),
-            groups.ready.eq(~full | out.i.ready),
-            out.i.valid.eq(full),
-            out.i.payload.eq(beat),
+            groups.ready.eq(~full | beats.ready),
+            beats.valid.eq(full),
+            beats.payload.eq(beat),
             vids.ready.eq(groups.valid & groups.ready & row_end),
         ]
         with m.If(groups.ready):
@@ -187,7 +191,7 @@ class RowFinisher(wiring.Component):
                 with m.If(place == n // ways):
                     m.d.sync += beat.data[n].eq(groups.payload[n % ways])
         m.d.sync += [
-            Cover(full & ~out.i.ready, "a beat waits"),
+            Cover(full & ~beats.ready, "a beat waits"),
             Cover(groups.valid & groups.ready & beat_end & ~row_end, "a row of several beats"),
         ]
-        return full | out.o.valid
+        return full | out.valid

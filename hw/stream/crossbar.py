@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 from typing import Any
 
-from amaranth.hdl import Array, Cat, Cover, Module, Signal, Value
+from amaranth.hdl import Array, Cat, Module, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from hw.stream.arbiter import merge
+from hw.stream.hold import hold
 
 __all__ = ["Crossbar", "route"]
 
@@ -75,7 +76,7 @@ class Crossbar(wiring.Component):
             row = [stream.Signature(self.shape).create(path=(f"cross_{n}_{k}",)) for k in range(len(self.o))]
             route(m, port, port.payload[self.field][: exact_log2(len(self.o))], row)
             if len(row) > 1:
-                row = [self._hold(m, f"held_{n}_{k}", crossing) for k, crossing in enumerate(row)]
+                row = [hold(m, f"held_{n}_{k}", crossing, self.shape) for k, crossing in enumerate(row)]
                 busy += [crossing.valid for crossing in row]
             crossings.append(row)
         for k, port in enumerate(self.o):
@@ -87,15 +88,6 @@ class Crossbar(wiring.Component):
             ]
         m.d.comb += self.busy.eq(Cat(busy).any())
         return m
-
-    def _hold(self, m: Module, name: str, source: Any) -> Any:
-        """Return the stream behind a register, which takes a word while the one before leaves."""
-        held, word = stream.Signature(self.shape).create(path=(name,)), Signal(self.shape, name=name, reset_less=True)
-        m.d.comb += [held.payload.eq(word), source.ready.eq(~held.valid | held.ready)]
-        with m.If(source.ready):
-            m.d.sync += [held.valid.eq(source.valid), word.eq(source.payload)]
-        m.d.sync += Cover(held.valid & ~held.ready & source.valid, "a word waits behind another one")
-        return held
 
 
 def route(m: Module, source: Any, number: Value | int, targets: Sequence[Any]) -> None:

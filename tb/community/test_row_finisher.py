@@ -26,7 +26,7 @@ MORE: tuple[dict[str, Any], ...] = (
 #: From the cycle in which a group is taken to that in which its beat can be.
 LATENCY = 14
 #: Groups that are on the way at most, and beats at the output.
-WAITING, STANDING = 16, 3
+WAITING, STANDING = 16, 2
 
 
 def weight_of(own: int, power: int) -> int:
