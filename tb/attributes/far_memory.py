@@ -113,7 +113,7 @@ class _Edges:
 
 
 class FarGraph:
-    """What the golden sampler reads of a graph: few nodes exist, and the rows of their edges lie anywhere.
+    """Graph for the golden sampler: few nodes exist, and the rows of their edges lie anywhere.
 
     Parameters
     ----------

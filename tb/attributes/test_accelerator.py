@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -95,6 +95,17 @@ class Host:
         self.mirror.sampled(job, self.mirror.flows(job, ram))
         await self.check()
         return said["cycles"]
+
+    async def begin_anew(self, jobs: Sequence[Job], cut: int) -> None:
+        """Write the memory, send SAMPLE commands and reset after `cut` cycles; then carry all of them out."""
+        await self.load()
+        self.send(*(job.fields for job in jobs))
+        await self.bench.cycles(cut)
+        await self.bench.reset()
+        self.restart()
+        await self.load()
+        for job in jobs:
+            await self.sample(job)
 
     async def in_two(self, job: Job, report: int | None = None) -> None:
         """Sample and fetch with a command each, which may be carried out by different cores; compare all they do.
@@ -617,14 +628,7 @@ async def a_reset_in_the_middle_changes_nothing_later(dut: Any) -> None:
     mirror = host.place()
     jobs = [mirror.job(roots, plan) for roots, plan in plans(host.bench.random, 3)]
     for cut in (40, 150, 600):
-        await host.load()
-        host.send(*(job.fields for job in jobs))
-        await host.bench.cycles(cut)
-        await host.bench.reset()
-        host.restart()
-        await host.load()
-        for job in jobs:
-            await host.sample(job)
+        await host.begin_anew(jobs, cut)
 
 
 def launch(component: AttributeAccelerator, given: dict[str, Any], directory: Path) -> None:

@@ -206,14 +206,7 @@ async def a_reset_in_the_middle_changes_nothing_later(dut: Any) -> None:
     mirror = host.far()
     jobs: list[Job] = [mirror.job(host.roots(roots), plan) for roots, plan in plans(host.bench.random, 3)]
     for cut in (150, 600):
-        await host.load()
-        host.send(*(job.fields for job in jobs))
-        await host.bench.cycles(cut)
-        await host.bench.reset()
-        host.restart()
-        await host.load()
-        for job in jobs:
-            await host.sample(job)
+        await host.begin_anew(jobs, cut)
 
 
 @pytest.mark.parametrize("data_width", [256, pytest.param(64, marks=full)])
