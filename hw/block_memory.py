@@ -6,27 +6,27 @@ from typing import Any
 from amaranth.hdl import Module, Signal
 from amaranth.lib.memory import Memory
 
-__all__ = ["FEW_WORDS", "NO_BYPASS", "RegisteredRead", "few_words", "registered_read", "wide_style"]
+__all__ = ["NO_BYPASS", "RegisteredRead", "few_words", "registered_read", "wide_style"]
 
 #: Bits of a word in a block RAM of an ECP5.
 _BLOCK_BITS = 36
 #: Words from which on a memory belongs in block RAM.
 _FEWEST = 64
+#: Words that take fewer LUTs in registers: a choice of two takes one a bit, a distributed RAM one and a half.
+_FEW_WORDS = 2
 
 #: Attribute of a memory. With it, and with a read port whose register stands apart, synthesis adds no logic that
 #: returns the old word when a word is read in the cycle in which it is written. That logic is two registers, a
 #: multiplexer and a comparison of addresses: 262 LUTs and 523 flip-flops around a queue of 257 bits.
 NO_BYPASS = {"no_rw_check": 1}
-#: Words that take fewer LUTs in registers: a choice of two takes one a bit, a distributed RAM one and a half.
-FEW_WORDS = 2
 
 
 def few_words(depth: int) -> dict[str, str]:
-    """Return the attributes of a memory of `depth` words that is no block RAM: up to `FEW_WORDS` are registers."""
-    return {"ram_style": "logic"} if depth <= FEW_WORDS else {}
+    """Return the attributes of a memory of `depth` words that is no block RAM: up to `_FEW_WORDS` are registers."""
+    return {"ram_style": "logic"} if depth <= _FEW_WORDS else {}
 
 
-def wide_style(width: int, depth: int) -> dict[str, Any]:
+def wide_style(width: int, depth: int) -> dict[str, str]:
     """Return the attributes of a memory whose words may be wider than a block RAM.
 
     Yosys by itself makes 64 words of 41 bits from 350 LUTs and not from two block RAMs.

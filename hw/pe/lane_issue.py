@@ -196,7 +196,7 @@ class LaneIssue(wiring.Component):
         chunks = Array(
             Cat(beat.data[p * config.lanes + lane] for lane in range(config.lanes)) for p in range(config.parts)
         )
-        # Of the digits of a sum; the last one is high.
+        # Digits of a sum count by these powers of two; the last one is high.
         digits = self.settings.mode == Mode.DIGITS
         weights = Array(1 << power for power in (0, DIGIT_BITS[0], sum(DIGIT_BITS[:2]) - config.high_bits))
         factor, high = (beat.scalar, beat.high) if config.aggregates else (1, 0)

@@ -23,7 +23,7 @@ SOURCES = tuple(
     Path(__file__).parent / name
     for name in ("axi_memory.sv", "axi_checker.sv", "activity_recorder.sv", "record_recorder.sv")
 )
-#: What a sparse memory needs beside them.
+#: Source that a sparse memory needs beside them.
 _PAGE_MAP = Path(__file__).parent / "page_map.sv"
 #: Bytes of a page of a sparse memory: no burst crosses one.
 PAGE_BYTES = 4096
