@@ -1,15 +1,12 @@
 """Filler: writes the combined rows of nodes and hubs into the slots of their records (I6)."""
 
-from typing import Any
-
 from amaranth.hdl import Array, Cat, Cover, Module, Mux, Signal
-from amaranth.lib import data, memory, stream, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from hw.community.formats import RECORDS, CommunityConfig
+from hw.community.formats import CommunityConfig
 from hw.community.multi_read_memory import write_signature
-from hw.stream.queue import Queue
 
 __all__ = ["Filler", "kept_scale", "own_chunk"]
 
@@ -25,11 +22,9 @@ def kept_scale(config: CommunityConfig) -> data.StructLayout:
 
 
 class Filler(wiring.Component):
-    """Writes a chunk a cycle, in any order of rows, and tells when all vectors of the oldest record are there.
+    """Writes a chunk a cycle, in any order of rows, and reports each vector that is complete.
 
-    All rows bring their slots with them. A bit for each slot says
-    that its vector is there; it changes its meaning from each use of the slot to the next one, so nobody clears it.
-    After a reset all bits are cleared, and nothing is taken meanwhile.
+    All rows bring their slots with them.
 
     In a rooted layer each node has two rows: its own one, which is only weighed, and behind it the combined one, which
     is only a vector. The vector of a record with one row, which has no neighbours, is 0 then.
@@ -42,8 +37,6 @@ class Filler(wiring.Component):
     ----------
     settings : In
         ``config.settings``.
-    begun : stream of ``config.record``, always ready
-        Records, when they begin; at most `RECORDS`.
     rows : stream of ``config.pe.row_beat``
         Combined and own rows of nodes, with their tags.
     hub_rows : stream of ``config.hub_row``
@@ -52,8 +45,9 @@ class Filler(wiring.Component):
         Write port of the vectors, by slot and chunk.
     own : stream of `own_chunk`, always ready
     scale : stream of `kept_scale`, always ready
-    o : stream of ``config.record``
-        Records whose vectors are complete.
+    came : stream of a slot
+        Its vector is complete, and so is its node's own row: the last chunk is written in this cycle. While it is not
+        ``ready``, no rows are taken.
     """
 
     def __init__(self, config: CommunityConfig) -> None:
@@ -61,13 +55,12 @@ class Filler(wiring.Component):
         super().__init__(
             {
                 "settings": In(config.settings),
-                "begun": In(stream.Signature(config.record, always_ready=True)),
                 "rows": In(stream.Signature(config.pe.row_beat)),
                 "hub_rows": In(stream.Signature(config.hub_row)),
                 "vectors": Out(write_signature(config.kept_vector, config.slots * config.chunks)),
                 "own": Out(stream.Signature(own_chunk(config), always_ready=True)),
                 "scale": Out(stream.Signature(kept_scale(config), always_ready=True)),
-                "o": Out(stream.Signature(config.record)),
+                "came": Out(stream.Signature(range(config.slots))),
             }
         )
 
@@ -79,7 +72,7 @@ class Filler(wiring.Component):
         node, held = Signal(config.pe.row_beat, reset_less=True), Signal()
         hub, hub_held = Signal(config.hub_row, reset_less=True), Signal()
         tag = config.tag_of(node)
-        cleared, takes = Signal(), Signal()
+        takes = Signal()
         # Nodes have priority: their rows wait on the way that those of all PEs use.
         part, hub_chunk = Signal(range(max(2, parts))), Signal(range(config.chunks))
         hub_part = Signal.like(part)
@@ -96,8 +89,8 @@ class Filler(wiring.Component):
             row_end.eq(chunk == self.settings.last_chunk),
             node_end.eq(held & ((part == parts - 1) | row_end)),
             hub_end.eq((hub_part == parts - 1) | row_end),
-            self.rows.ready.eq((~held | node_end) & cleared),
-            self.hub_rows.ready.eq((~hub_held | (takes & hub_end)) & cleared),
+            self.rows.ready.eq((~held | node_end) & self.came.ready),
+            self.hub_rows.ready.eq((~hub_held | (takes & hub_end)) & self.came.ready),
         ]
         with m.If(held):
             m.d.sync += part.eq(Mux(node_end, 0, part + 1))
@@ -126,45 +119,6 @@ class Filler(wiring.Component):
         ]
         if config.partials:
             m.d.comb += self.vectors.data.high.eq(hub.high & ~held)
-        self._follow(m, slot, self.vectors.enable & row_end, cleared)
-        m.d.sync += [
-            Cover(held & hub_held, "a hub's row waits for a node's"),
-        ]
+        m.d.comb += [self.came.valid.eq(self.vectors.enable & row_end), self.came.payload.eq(slot)]
+        m.d.sync += Cover(held & hub_held, "a hub's row waits for a node's")
         return m
-
-    def _follow(self, m: Module, slot: Any, written: Any, cleared: Signal) -> None:
-        """Note that the vector of a slot is there; go through the slots of the oldest record until all are."""
-        config = self.config
-        m.submodules.records = records = Queue(config.record, RECORDS)
-        m.submodules.there = there = memory.Memory(shape=1, depth=config.slots, init=[])
-        write, read = there.write_port(), there.read_port(domain="comb")
-        # The slot in turn; the value of its bit, and of those behind it, that says "there". Rows are less than a round
-        # of all slots apart, so those before it have begun the next round.
-        turn, round_ = Signal(range(config.slots)), Signal(init=1)
-        passed = Signal(range(config.width + 1))
-        passes = Signal()
-        m.d.comb += [
-            records.i.valid.eq(self.begun.valid),
-            records.i.payload.eq(self.begun.payload),
-            write.en.eq(written | ~cleared),
-            write.addr.eq(Mux(cleared, slot, turn)),
-            write.data.eq(cleared & (round_ ^ (slot < turn))),
-            read.addr.eq(turn),
-            self.o.payload.eq(records.o.payload),
-            self.o.valid.eq(records.o.valid & (passed == records.o.payload.rows)),
-            records.o.ready.eq(self.o.ready & (passed == records.o.payload.rows)),
-            passes.eq(cleared & records.o.valid & (passed != records.o.payload.rows) & (read.data == round_)),
-        ]
-        with m.If(passes | ~cleared):
-            m.d.sync += turn.eq(turn + 1)
-            with m.If(turn == config.slots - 1):
-                m.d.sync += [round_.eq(~round_ | ~cleared), cleared.eq(1)]
-        with m.If(passes):
-            m.d.sync += passed.eq(passed + 1)
-        with m.If(self.o.valid & self.o.ready):
-            m.d.sync += passed.eq(0)
-        m.d.sync += [
-            Cover(self.o.valid & ~self.o.ready, "a record waits for the adders"),
-            Cover(written & (slot < turn), "a row of the next round"),
-            Cover(written & (slot != turn), "a row comes before an older one"),
-        ]

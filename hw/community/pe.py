@@ -12,6 +12,7 @@ from hw.community.record_reader import RecordReader
 from hw.community.row_accumulator import RowAccumulator
 from hw.community.row_sender import RowSender
 from hw.community.scanner import Scanner
+from hw.community.vector_marks import VectorMarks
 from hw.locator.formats import RecordBeat
 from hw.stream.queue import Queue
 
@@ -23,6 +24,9 @@ _TASKS = 8
 
 class CommunityPE(wiring.Component):
     """Pipelines records: while the rows of one are combined, another one is planned and summed, and a third sent.
+
+    Records of which some rows are combined are summed as well: additions begin with the first vectors, in the order of
+    columns, and each one waits for its own vector only.
 
     Rows of records occupy slots of a ring, from the request of their vertices until their sums are taken.
 
@@ -94,6 +98,7 @@ class CommunityPE(wiring.Component):
         config = self.config
         m.submodules.reader = reader = RecordReader(config)
         m.submodules.filler = filler = Filler(config)
+        m.submodules.marks = marks = VectorMarks(config.slots)
         m.submodules.planner = planner = Planner(config)
         m.submodules.scanner = scanner = Scanner(config)
         m.submodules.accumulator = accumulator = RowAccumulator(config)
@@ -103,6 +108,8 @@ class CommunityPE(wiring.Component):
         depth = config.slots * config.chunks
         m.submodules.vectors = vectors = MultiReadMemory(config.kept_vector, depth)
         m.submodules.sums = sums = MultiReadMemory(config.chunk, depth, 2)
+        # Records for the adders and for the planner. Neither queue is ever full.
+        m.submodules.begun = begun = Queue(config.record, RECORDS)
         m.submodules.read = read = Queue(config.record, RECORDS)
         # A split and the start of a record take the planner longer than the adders need for a task.
         m.submodules.tasks = tasks = Queue(config.task, _TASKS)
@@ -111,8 +118,8 @@ class CommunityPE(wiring.Component):
         connect(m, reader.node_request, flipped(self.node_request))
         connect(m, reader.hub_request, flipped(self.hub_request))
         m.d.comb += [
-            filler.begun.valid.eq(reader.begun.valid),
-            filler.begun.payload.eq(reader.begun.payload),
+            begun.i.valid.eq(reader.begun.valid),
+            begun.i.payload.eq(reader.begun.payload),
         ]
         connect(m, reader.vertex, sender.vertex)
         connect(m, reader.refused, flipped(self.refused))
@@ -120,7 +127,8 @@ class CommunityPE(wiring.Component):
         connect(m, flipped(self.hub_rows), filler.hub_rows)
         connect(m, filler.own, sender.own)
         connect(m, filler.scale, sender.scale)
-        connect(m, filler.o, accumulator.record)
+        connect(m, filler.came, marks.came)
+        connect(m, begun.o, accumulator.record)
         connect(m, reader.o, read.i)
         connect(m, read.o, planner.i)
         connect(m, planner.o, tasks.i)
@@ -144,6 +152,10 @@ class CommunityPE(wiring.Component):
             planner.columns.data.eq(reader.columns.data),
             *(unit.first.eq(self.first) for unit in (reader, sender)),
             *(unit.vertices.eq(self.vertices) for unit in (reader, sender)),
+            marks.slot.eq(accumulator.slot),
+            accumulator.there.eq(marks.there),
+            sender.there.eq(marks.oldest),
+            marks.passes.eq(sender.passes),
             reader.freed.eq(sender.freed),
             reader.retired.eq(sender.retired),
             *(unit.settings.eq(self.settings) for unit in (reader, filler, planner, accumulator, sender)),

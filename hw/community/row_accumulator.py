@@ -27,6 +27,9 @@ class RowAccumulator(wiring.Component):
     formed in two cycles: its left part, then the right one on top. It is read from memory only, so a step that needs
     one waits while one is formed.
 
+    A step waits for the vector that it reads and for no other one of its record: sums are formed while vectors come.
+    The left part of a sum stays in the adders until the vector of its right one is there.
+
     Parameters
     ----------
     config : CommunityConfig
@@ -36,11 +39,13 @@ class RowAccumulator(wiring.Component):
     settings : In
         ``config.settings``, constant while there are records.
     record : stream of ``config.record``
-        Records whose vectors are complete.
+        Records; their vectors come when they like.
     i : stream of ``config.step``
         Their steps.
     vectors
         Read port of combined rows, by slot and chunk. Shared sums are stored in the block.
+    slot, there
+        A slot to read from, and in the same cycle whether its vector is there.
     sums, total
         Write and read port of the sums of rows, by slot and chunk; what is read in the cycle in which it is written is
         not used.
@@ -58,6 +63,8 @@ class RowAccumulator(wiring.Component):
                 "record": In(stream.Signature(config.record)),
                 "i": In(stream.Signature(config.step)),
                 "vectors": Out(read_signature(config.kept_vector, config.slots * config.chunks)),
+                "slot": Out(range(config.slots)),
+                "there": In(1),
                 "sums": Out(write_signature(config.chunk, config.slots * config.chunks)),
                 "total": Out(read_signature(config.chunk, config.slots * config.chunks)),
                 "o": Out(stream.Signature(config.record)),
@@ -104,8 +111,8 @@ class RowAccumulator(wiring.Component):
             m.d.sync += busy.eq(0)
 
         step, chunk, second = self.i.payload, Signal(range(config.chunks)), Signal()
-        column, row, slot = Signal(config.column_bits), Signal(range(config.slots)), Signal(range(config.slots))
-        last_chunk, runs, waits, writes, moves, through = (Signal() for _ in range(6))
+        column, row = Signal(config.column_bits), Signal(range(config.slots))
+        summed, last_chunk, runs, waits, writes, moves, through = (Signal() for _ in range(7))
         # Steps go through the chunks upwards and downwards in turn: of a row that several add to one after the other,
         # the chunk that is asked for is that of the operation before, or has been written.
         down = Signal()
@@ -114,11 +121,11 @@ class RowAccumulator(wiring.Component):
         m.d.comb += [
             last_chunk.eq(chunk == Mux(down, 0, self.settings.last_chunk)),
             runs.eq(busy & self.i.valid & step.active),
-            # Both parts of a sum are waited for at once, so that the second operation follows the first.
+            # Sums among both parts of a sum are waited for at once: behind its first operation the adders form one.
             waits.eq(forming & ~second & ((step.right >= record.rows) | (step.form & (step.left >= record.rows)))),
             # The row's sum is being written.
             writes.eq(~step.form & self._same(added) & ~self._same(chosen)),
-            moves.eq(runs & ~waits & ~writes),
+            moves.eq(runs & ~waits & ~writes & (summed | self.there)),
             through.eq(moves & last_chunk & (second | ~step.form)),
             # The last result is written before the record leaves.
             leaves.eq(busy & self.i.valid & ~step.active & step.last & ~chosen.valid),
@@ -128,8 +135,9 @@ class RowAccumulator(wiring.Component):
             self.formed.eq(through & step.form),
             column.eq(Mux(step.form & ~second, step.left, step.right)),
             row.eq(record.base + step.row),
-            slot.eq(record.base + column),
-            self.vectors.address.eq(Cat(chunk, slot)),
+            summed.eq(column >= record.rows),
+            self.slot.eq(record.base + column),
+            self.vectors.address.eq(Cat(chunk, self.slot)),
             self.total.address.eq(Cat(chunk, row)),
         ]
         m.d.comb += [
@@ -137,7 +145,7 @@ class RowAccumulator(wiring.Component):
             asked.form.eq(step.form),
             asked.write.eq(~step.form | second),
             asked.negative.eq(step.negative & ~step.form),
-            asked.summed.eq(column >= record.rows),
+            asked.summed.eq(summed),
             asked.place.eq(Mux(step.form, Cat(chunk, step.index), Cat(chunk, row))),
             asked.near.eq(Mux(step.form, second, self._same(chosen))),
             asked.kept.eq(~step.form & touched),
@@ -154,6 +162,8 @@ class RowAccumulator(wiring.Component):
             Cover(waits & added.form, "a sum is used right after it was formed"),
             Cover(moves & ~step.form & asked.near, "a row twice in a row"),
             Cover(runs & writes & ~waits, "a row with another one between"),
+            Cover(runs & ~summed & ~self.there, "a step waits for its vector"),
+            Cover(runs & second & ~self.there & ~summed & ~chosen.valid, "the left part of a sum waits for the right"),
         ]
         return m
 
@@ -207,11 +217,15 @@ class RowAccumulator(wiring.Component):
             value = self.vectors.data.data[lane]
             vector = Signal(bits, name=f"vector_{lane}")
             m.d.comb += vector.eq(Mux(high, value << VALUE_BITS, value) if config.partials else value)
-            # Subtraction as addition of the complement, one carry chain for both.
-            m.d.sync += operand.eq(Mux(chosen.summed, read.data[lane], vector) ^ chosen.negative.replicate(len(vector)))
-            with m.If(chosen.near):
-                m.d.sync += onto.eq(result)
-            with m.Else():
-                m.d.sync += onto.eq(Mux(chosen.kept, self.total.data[lane], 0))
+            # Between the parts of a sum there may be cycles without an operation, in which the left part stays. What is
+            # asked for then is not negative.
+            with m.If(chosen.valid):
+                # Subtraction as addition of the complement, one carry chain for both.
+                m.d.sync += [
+                    operand.eq(Mux(chosen.summed, read.data[lane], vector) ^ chosen.negative.replicate(len(vector))),
+                    onto.eq(Mux(chosen.kept, self.total.data[lane], 0)),
+                ]
+                with m.If(chosen.near):
+                    m.d.sync += onto.eq(result)
             m.d.comb += result.eq(onto + operand + added.negative)
             m.d.comb += [write.data[lane].eq(result), self.sums.data[lane].eq(result)]

@@ -31,9 +31,14 @@ class RowSender(wiring.Component):
     vertex : stream of ``config.request``, always ready
     scale : stream of `kept_scale`, always ready
     own : stream of `own_chunk`, always ready
-        Data of each row for its end; they arrive before its record.
+        Data of each row for its end; ``vertex`` arrives before its record, the others before ``there``.
     i : stream of ``config.record``
         Records whose sums are complete.
+    there : In(1)
+        The vector and the own row of the next row have come. It is waited for even if no sum reads that vector, as of a
+        vertex without wanted neighbours, since the slot is used again.
+    passes : Out(1)
+        Pulse: the next row has been read.
     sums
         The sums, by slot and chunk.
     freed, retired : Out(1)
@@ -57,6 +62,8 @@ class RowSender(wiring.Component):
                 "scale": In(stream.Signature(kept_scale(config), always_ready=True)),
                 "own": In(stream.Signature(own_chunk(config), always_ready=True)),
                 "i": In(stream.Signature(config.record)),
+                "there": In(1),
+                "passes": Out(1),
                 "sums": Out(read_signature(config.chunk, config.slots * config.chunks)),
                 "freed": Out(1),
                 "retired": Out(1),
@@ -73,7 +80,8 @@ class RowSender(wiring.Component):
         # The chunk to read, and the one that is offered.
         record, row, slot = self.i.payload, Signal(config.row_bits), Signal(range(config.slots))
         chunk = Signal(range(config.chunks))
-        address, last, record_end, moves = Signal.like(self.sums.address), Signal(), Signal(), Signal()
+        address, last, record_end = Signal.like(self.sums.address), Signal(), Signal()
+        moves, reads = Signal(), Signal()
         offered, is_node, ends, retires = Signal(), Signal(), Signal(), Signal()
         offered_chunk, offered_address = Signal.like(chunk), Signal.like(address)
         wanted = self._keep_wanted(m, moves, slot)
@@ -84,23 +92,25 @@ class RowSender(wiring.Component):
             last.eq(chunk == self.settings.last_chunk),
             record_end.eq(last & (row + 1 == record.rows)),
             moves.eq(~offered | taken),
+            reads.eq(moves & self.i.valid & self.there),
+            self.passes.eq(reads & last),
             # A word that is offered stays where it is read from.
             self.sums.address.eq(Mux(moves, address, offered_address)),
-            self.i.ready.eq(moves & record_end),
+            self.i.ready.eq(moves & self.there & record_end),
             self.freed.eq(offered & taken & ends),
             self.retired.eq(self.freed & retires),
             self.busy.eq(self.i.valid | offered),
         ]
         with m.If(moves):
             m.d.sync += [
-                offered.eq(self.i.valid),
+                offered.eq(reads),
                 is_node.eq(row < record.nodes),
                 ends.eq(last),
                 retires.eq(record_end),
                 offered_chunk.eq(chunk),
                 offered_address.eq(address),
             ]
-        with m.If(moves & self.i.valid):
+        with m.If(reads):
             m.d.sync += chunk.eq(Mux(last, 0, chunk + 1))
             with m.If(last):
                 m.d.sync += row.eq(Mux(record_end, 0, row + 1))
@@ -126,6 +136,7 @@ class RowSender(wiring.Component):
             Cover(self.finish.valid & ~self.finish.ready, "a node's row waits"),
             Cover(self.partial.valid & ~self.partial.ready, "a partial sum waits"),
             Cover(offered & ~wanted, "a row that nobody wants"),
+            Cover(self.i.valid & moves & ~self.there, "a row that no sum needed has not come"),
         ]
         return m
 

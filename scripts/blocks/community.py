@@ -192,6 +192,15 @@ BLOCKS: tuple[Block, ...] = (
         narrow={"width": 8, "columns": 16, "partners": 4},
     ),
     Block(
+        name="community.vector_marks",
+        factory="hw.community.vector_marks:VectorMarks",
+        parameters={"slots": 256},
+        bench="tb.community.test_vector_marks",
+        formal="tb.community.formal_vector_marks",
+        bench_parameters={"slots": 16},
+        narrow={"slots": 2},
+    ),
+    Block(
         name="community.row_sender",
         factory="hw.community.factories:row_sender",
         bench="tb.community.test_row_sender",

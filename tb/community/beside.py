@@ -11,7 +11,7 @@ from hw.community.formats import CommunityConfig
 from hw.community.multi_read_memory import MultiReadMemory, read_signature
 from sim.harness.codec import Codec
 
-__all__ = ["Beside", "Filled", "settings_of"]
+__all__ = ["Beside", "Filled", "Marked", "settings_of"]
 
 
 def settings_of(config: CommunityConfig, rng: random.Random, **chosen: int) -> int:
@@ -140,5 +140,41 @@ class Filled(wiring.Component):
             write.address.eq(fill.payload.address),
             write.data.eq(fill.payload.data),
         ]
+        pass_on(m, block, self, self.passed)
+        return m
+
+
+class Marked(wiring.Component):
+    """Ports of a block but for those that ask whether a vector is there, which a bench says.
+
+    Parameters
+    ----------
+    block
+        Has ``slot`` and ``there``.
+
+    Attributes
+    ----------
+    mark : stream of ``slot`` and ``there``, always ready
+        From the next cycle on the vector of this slot is there, or it is not.
+    """
+
+    def __init__(self, block: Any) -> None:
+        self.block = block
+        members = dict(block.signature.members)
+        slot = members.pop("slot").shape
+        del members["there"]
+        self.passed = list(members)
+        word = data.StructLayout({"slot": slot, "there": 1})
+        super().__init__({**members, "mark": In(stream.Signature(word, always_ready=True))})
+
+    def elaborate(self, platform: object) -> Module:
+        """Keep a bit for each slot, and pass everything else on."""
+        m = Module()
+        m.submodules.block = block = self.block
+        mark = self.mark.payload
+        bits = Signal(1 << len(mark.slot), reset_less=True)
+        with m.If(self.mark.valid):
+            m.d.sync += bits.bit_select(mark.slot, 1).eq(mark.there)
+        m.d.comb += block.there.eq(bits.bit_select(block.slot, 1))
         pass_on(m, block, self, self.passed)
         return m

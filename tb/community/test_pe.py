@@ -8,7 +8,7 @@ import cocotb
 import numpy as np
 
 from contracts import RECORD_HEADER, Activation
-from golden.community.plan import Kind, Scheme
+from golden.community.plan import Kind, Scheme, columns_of, plan
 from golden.datasets import load
 from golden.graph import Graph
 from golden.locator.cover import cover_of
@@ -55,14 +55,19 @@ async def begin(dut: Any, pace: float = 0.0) -> tuple[Bench, CommunityConfig]:
     return bench, config
 
 
-async def run(bench: Bench, config: CommunityConfig, layer: Layer, *, mixed: bool = False) -> int:
-    """Do a layer with rows of nodes in order, or `mixed`; compare all of it; return the cycles."""
+async def run(bench: Bench, config: CommunityConfig, layer: Layer, *, mixed: bool = False, late: int = 0) -> int:
+    """Do a layer with rows of nodes in order, or `mixed`; compare all of it; return the cycles.
+
+    With `late`, these last columns of its only record come when all that needs none of them is done.
+    """
     ports = PEPorts(bench, config, mixed=mixed)
     dut = bench.dut
     await ports.load(layer)
     expected = layer.expected()
     before = {name: int(getattr(dut, name).value) for name in ("gross", "formed", "worked")}
     began = bench.cycle
+    if late:
+        ports.waiting = []
     ports.records(layer.records)
     watcher = cocotb.start_soon(watch(bench, ports))
     ends = [vid for record in layer.records if not record.hub_edges for vid in record.nodes]
@@ -70,6 +75,8 @@ async def run(bench: Bench, config: CommunityConfig, layer: Layer, *, mixed: boo
     shares = [vid for record in layer.records for vid in (*record.hubs, *(record.nodes if record.hub_edges else ()))]
     assert len(shares) == expected.partials
     wanted_shares = sum(vid in layer.summed for vid in shares)
+    if late:
+        await hold_back(bench, config, ports, late, before)
     await bench.until(lambda: ports.done == nodes and ports.partial_count == wanted_shares, 200_000)
     cycles = bench.cycle - began
     watcher.cancel()
@@ -97,6 +104,55 @@ async def run(bench: Bench, config: CommunityConfig, layer: Layer, *, mixed: boo
     assert counted == wanted_counts
     compare_places(config, layer, ports.requests)
     return cycles
+
+
+async def hold_back(bench: Bench, config: CommunityConfig, ports: PEPorts, late: int, before: dict[str, int]) -> None:
+    """Have the rows of a record come in any order, the last ones when the adders wait; compare what they have done."""
+    layer, rng = ports.layer, bench.random
+    (record,) = layer.records
+    vids = [int(vid) for vid in (*record.nodes, *record.hubs)]
+    waiting = ports.waiting
+    assert waiting is not None
+    # Requests are answered as they come: each row is one of a node or of a hub.
+    await bench.until(lambda: len(waiting) == len(vids))
+    asked = [vid for kind in ("node", "hub") for vid, _ in ports.requests[kind]]
+    assert asked == vids
+    early, last = waiting[:-late], waiting[-late:]
+    for rows in (early, last):
+        for port, beats in rng.sample(rows, len(rows)):
+            bench.drive(port, beats)
+            await bench.cycles(rng.choice((0, rng.randrange(40))))
+        if rows is early:
+            await bench.cycles(4000)
+            made = {name: int(getattr(bench.dut, name).value) - before[name] for name in before}
+            assert made == counts_before(config, layer, len(vids) - late)
+            assert not ports.done
+
+
+def counts_before(config: CommunityConfig, layer: Layer, come: int) -> dict[str, int]:
+    """Return what the adders do with the first columns of a record alone: up to the first vector that has not come."""
+    (record,) = layer.records
+    columns = columns_of(record)
+    chunks = -(-layer.layer.weights.shape[1] // config.lanes)
+    counts = {"gross": 0, "formed": 0, "worked": 0}
+
+    def missing(column: int) -> bool:
+        return come <= column < len(columns)
+
+    for task in plan(columns, layer.scheme):
+        if task.form and missing(task.left):
+            break
+        if task.form and missing(task.right):
+            # The left part of the first chunk is in the adders.
+            counts["worked"] += 1
+            break
+        counts["formed"] += task.form
+        counts["worked"] += 2 * chunks * task.form
+        if missing(task.index):
+            break
+        counts["gross"] += task.rows.bit_count()
+        counts["worked"] += chunks * task.rows.bit_count()
+    return counts
 
 
 async def watch(bench: Bench, ports: PEPorts) -> None:
@@ -290,6 +346,43 @@ async def what_comes_late_is_waited_for(dut: Any, late: str) -> None:
     bench.pace(idle={late: 0.97})
     layer = layer_of(load("karate"), config, bench.random, f_out=config.lanes, scheme=scheme(config, Kind.PAIRS))
     await run(bench, config, layer)
+
+
+@cocotb.test()
+@cocotb.parametrize(kind=list(Kind), late=[1, 2, 5])
+async def sums_are_formed_before_the_last_vector_comes(dut: Any, kind: Kind, late: int) -> None:
+    """Hold back the last vectors of a record: all is done that needs none of them, and the rest when they have come."""
+    bench, config = await begin(dut)
+    rng = np.random.default_rng(bench.random.getrandbits(64))
+    nodes = np.arange(config.width // 2)
+    graph = load(f"synthetic:clique,nodes={nodes.size}")
+    for density in (0.3, 0.6, 1.0):
+        bitmap = np.triu(rng.random((nodes.size,) * 2) < density)
+        bitmap |= bitmap.T | np.eye(nodes.size, dtype=np.bool_)
+        layer = layer_of(
+            graph, config, bench.random, f_out=bench.random.choice((1, config.max_out)),
+            scheme=scheme(config, kind, bench.random.choice((2, 4))),
+        )  # fmt: skip
+        layer = replace(layer, records=[Record(nodes, np.zeros(0, np.int64), bitmap, 0)])
+        if density == 1.0:
+            # Only windows of the first columns and pairs of them share sums here.
+            formed = counts_before(config, layer, nodes.size - late)["formed"]
+            assert (formed > 0) == (kind is not Kind.NONE)
+        await run(bench, config, layer, late=late)
+
+
+@cocotb.test()
+async def a_slot_is_kept_until_its_row_has_come(dut: Any) -> None:
+    """Rows of nodes without a wanted neighbour, which no sum needs, come long after all sums; slots are used again."""
+    bench, config = await begin(dut)
+    rng = bench.random
+    for number in range(6):
+        graph = load(f"synthetic:path,nodes={config.width}")
+        layer = layer_of(
+            graph, config, rng, f_out=config.max_out, scheme=scheme(config, Kind.PAIRS), rooted=bool(number % 2)
+        )
+        first = rng.randrange(graph.nodes - 2)
+        await run(bench, config, replace(layer, summed=range(first, first + 2)), mixed=True)
 
 
 @cocotb.test()

@@ -5,6 +5,7 @@ from tb.community.formal_halo_gate import PROOFS as HALO_GATE
 from tb.community.formal_load_sequencer import PROOFS as LOAD_SEQUENCER
 from tb.community.formal_record_gate import PROOFS as RECORD_GATE
 from tb.community.formal_scanner import PROOFS as SCANNER
+from tb.community.formal_vector_marks import PROOFS as VECTOR_MARKS
 
 
 def test_halo_gate_proofs() -> None:
@@ -21,3 +22,7 @@ def test_record_gate_proofs() -> None:
 
 def test_scanner_proofs() -> None:
     prove_all("scanner", SCANNER)
+
+
+def test_vector_marks_proofs() -> None:
+    prove_all("vector_marks", VECTOR_MARKS)

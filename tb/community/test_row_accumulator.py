@@ -1,7 +1,7 @@
-"""Row accumulator: steps in any order against plain integers, sums used at once, a row twice, cycles, resets."""
+"""Row accumulator: steps and vectors in any order against plain integers, sums used at once, cycles, resets."""
 
 import random
-from collections import deque
+from collections import defaultdict, deque
 from typing import Any
 
 import cocotb
@@ -13,7 +13,7 @@ from hw.community.row_accumulator import RowAccumulator
 from sim.harness import parameters, simulate
 from sim.harness.bench import Bench, start
 from sim.harness.codec import Codec
-from tb.community.beside import Beside, settings_of
+from tb.community.beside import Beside, Marked, settings_of
 
 SIZES: tuple[dict[str, Any], ...] = (
     {"lanes": 4, "width": 8, "columns": 16, "max_out": 6, "weight_rows": 16, "data_width": 64},
@@ -26,8 +26,8 @@ Vector = list[int]
 
 
 def row_accumulator(**sizes: Any) -> Beside:
-    """Return a row accumulator beside the memories of vectors and of sums."""
-    return Beside(Beside(RowAccumulator(CommunityConfig(**sizes)), "vectors"), "total", "sums")
+    """Return a row accumulator beside the memories of vectors and of sums, and marks of vectors."""
+    return Beside(Beside(Marked(RowAccumulator(CommunityConfig(**sizes))), "vectors"), "total", "sums")
 
 
 def steps_of(rng: random.Random, rows: int, config: CommunityConfig) -> list[Step]:
@@ -65,6 +65,8 @@ class Sums:
         self.base = bench.random.randrange(config.slots)
         #: The first place of every record, and the sums of the rows that it touches.
         self.expected: deque[tuple[int, dict[int, list[Vector]]]] = deque()
+        #: Words of vectors that have not come, by place.
+        self.words: dict[int, list[dict[str, Any]]] = defaultdict(list)
         self.counted, self.wanted = dict.fromkeys(COUNTERS, 0), dict.fromkeys(COUNTERS, 0)
         self.watcher = cocotb.start_soon(self._watch())
 
@@ -79,10 +81,11 @@ class Sums:
         self.bench.dut.settings.value = settings_of(self.config, self.bench.random, last_chunk=last_chunk)
         self.chunks = last_chunk + 1
 
-    async def send(self, batches: list[tuple[int, list[Step]]]) -> None:
-        """Fill the vectors of records, then hand the records and their steps over."""
+    async def send(self, batches: list[tuple[int, list[Step]]], *, late: bool = False) -> list[int]:
+        """Hand records and their steps over, with vectors unless those are `late`; return the places of the others."""
         bench, config, rng = self.bench, self.config, self.bench.random
         low = -(1 << VALUE_BITS - 1)
+        come: list[int] = []
         for rows, steps in batches:
             record = {"base": self.base, "rows": rows, "nodes": rng.randint(0, rows), "single": rng.getrandbits(1)}
             columns: list[list[Vector]] = []
@@ -92,15 +95,32 @@ class Sums:
                 for chunk in range(self.chunks):
                     values = [rng.choice((low, ~low, rng.randrange(low, -low))) for _ in range(config.lanes)]
                     data = {"data": values, **({"high": high} if config.partials else {})}
-                    bench.drive("fill", [{"address": place * config.chunks + chunk, "data": data}])
+                    self.words[place].append({"address": place * config.chunks + chunk, "data": data})
                     chunks.append([value << VALUE_BITS * high for value in values])
                 columns.append(chunks)
+                bench.drive("mark", [{"slot": place, "there": 0}])
+                come.append(place)
             self.expected.append((self.base, self._sums(columns, steps)))
             self.base = (self.base + rows) % config.slots
             bench.expect("o", [record])
-            await bench.until(lambda: not bench.drivers["fill"].busy_words)
+            await self._driven("mark")
+            if not late:
+                await self.come(come)
+                come = []
             bench.drive("record", [record])
             bench.drive("i", steps)
+        return come
+
+    async def _driven(self, port: str) -> None:
+        await self.bench.until(lambda: not self.bench.drivers[port].busy_words)
+
+    async def come(self, places: list[int]) -> None:
+        """Have vectors come: fill these places, then mark them."""
+        for place in places:
+            self.bench.drive("fill", self.words.pop(place))
+        await self._driven("fill")
+        self.bench.drive("mark", [{"slot": place, "there": 1} for place in places])
+        await self._driven("mark")
 
     def _sums(self, columns: list[list[Vector]], steps: list[Step]) -> dict[int, list[Vector]]:
         """Return the sums of the rows that the steps touch."""
@@ -139,14 +159,17 @@ class Sums:
         found = Codec(self.config.chunk).unpack(int(dut.look__data.value))
         assert [value & mask for value in found] == [value & mask for value in wanted]
 
-    async def batch(self) -> None:
-        """Sum up as many random records as there are places."""
+    async def batch(self, *, late: bool = False) -> None:
+        """Sum up as many random records as there are places; their vectors may come `late`."""
         rng, room, batches = self.bench.random, self.config.slots, []
         while room:
             rows = min(room, rng.randint(1, self.config.width))
             batches.append((rows, steps_of(rng, rows, self.config)))
             room -= rows
-        await self.send(batches)
+        places = await self.send(batches, late=late)
+        for place in rng.sample(places, len(places)):
+            await self.come([place])
+            await self.bench.cycles(rng.choice((0, 0, 0, rng.randrange(60))))
         await self.done()
 
 
@@ -156,13 +179,45 @@ async def begin(dut: Any, **pace: Any) -> Sums:
 
 
 @cocotb.test()
-@cocotb.parametrize(idle=[0.0, 0.3, 0.7], stall=[0.0, 0.5])
-async def steps_are_summed_up(dut: Any, idle: float, stall: float) -> None:
+@cocotb.parametrize(idle=[0.0, 0.3, 0.7], stall=[0.0, 0.5], late=[False, True])
+async def steps_are_summed_up(dut: Any, idle: float, stall: float, late: bool) -> None:
+    """Take records of any steps, whose vectors have come before, or come later and in any order."""
     sums = await begin(dut, idle=idle, stall=stall)
     for _ in range(5):
         for last_chunk in (0, sums.bench.random.randrange(sums.config.chunks), sums.config.chunks - 1):
             sums.set(last_chunk)
-            await sums.batch()
+            await sums.batch(late=late)
+
+
+def counts_without(steps: list[Step], missing: int) -> dict[str, int]:
+    """Return what is counted of a record with vectors of a chunk while that of the column `missing` has not come."""
+    counts = dict.fromkeys(COUNTERS, 0)
+    for step in steps[:-1]:
+        for part in ("left", "right") if step["form"] else ("right",):
+            if step[part] == missing:
+                return counts
+            counts["worked"] += 1
+        counts["formed" if step["form"] else "gross"] += 1
+    return counts
+
+
+@cocotb.test()
+async def a_step_waits_for_its_own_vector_only(dut: Any) -> None:
+    """Do all steps up to the first one that reads the vector that is missing; of a sum its left part as well."""
+    sums = await begin(dut)
+    rng, config = sums.bench.random, sums.config
+    sums.set(0)
+    for _ in range(60):
+        rows = rng.randint(2, config.width)
+        missing, steps, before = rng.randrange(rows), steps_of(rng, rows, config), dict(sums.counted)
+        places = await sums.send([(rows, steps)], late=True)
+        last = places.pop(missing)
+        await sums.come(rng.sample(places, rows - 1))
+        await sums.bench.cycles(10 * len(steps))
+        made = {name: sums.counted[name] - before[name] for name in COUNTERS}
+        assert made == counts_without(steps, missing)
+        await sums.come([last])
+        await sums.done()
 
 
 def cycles_of(steps: list[Step], rows: int, chunks: int) -> int:

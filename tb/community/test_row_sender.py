@@ -39,9 +39,11 @@ class Rows:
         Its streams.
     config
         Sizes.
+    missing
+        Probability of a cycle in which the next row has not come.
     """
 
-    def __init__(self, bench: Bench, config: CommunityConfig) -> None:
+    def __init__(self, bench: Bench, config: CommunityConfig, missing: float = 0.0) -> None:
         self.bench, self.config = bench, config
         self.base = bench.random.randrange(config.slots)
         self.chunks = 0
@@ -49,6 +51,8 @@ class Rows:
         self.words: list[int] = []
         self.records: list[int] = []
         self.freed = self.came = 0
+        self.missing = missing
+        bench.dut.there.value = 1
         self.watcher = cocotb.start_soon(self._watch())
 
     def _vid(self) -> int:
@@ -96,10 +100,16 @@ class Rows:
 
     async def _watch(self) -> None:
         """Every row is freed once, the last one of a record retires it, and it is busy while words are to come."""
-        dut, in_record, freed = self.bench.dut, 0, 0
+        dut, in_record, freed, passed = self.bench.dut, 0, 0, 0
         before = sum(self.bench.received(name) for name in ("finish", "partial"))
         while True:
             await self.bench.cycles(1)
+            # A row is passed once, when it may be, and freed behind that.
+            assert not int(dut.passes.value) or int(dut.there.value)
+            assert self.freed + int(dut.freed.value) <= passed
+            passed += int(dut.passes.value)
+            if self.missing:
+                dut.there.value = int(self.bench.random.random() >= self.missing)
             if int(dut.freed.value):
                 self.freed += 1
                 in_record += 1
@@ -132,19 +142,20 @@ class Rows:
         """Reset in the middle; return a bench that begins again."""
         self.watcher.cancel()
         await self.bench.reset()
-        return Rows(self.bench, self.config)
+        return Rows(self.bench, self.config, self.missing)
 
 
-async def begin(dut: Any, **pace: Any) -> Rows:
+async def begin(dut: Any, missing: float = 0.0, **pace: Any) -> Rows:
+    dut.there.value = 0
     bench = await start(dut, sender(**parameters()), **pace)
-    return Rows(bench, CommunityConfig(**parameters()))
+    return Rows(bench, CommunityConfig(**parameters()), missing)
 
 
 @cocotb.test()
-@cocotb.parametrize(idle=[0.0, 0.5], stall=[0.0, 0.5, 0.9])
-async def rows_leave_whole(dut: Any, idle: float, stall: float) -> None:
-    """Send records of any size, places filled for one while the one before leaves."""
-    rows = await begin(dut, idle=idle, stall=stall)
+@cocotb.parametrize(idle=[0.0, 0.5], stall=[0.0, 0.5, 0.9], missing=[0.0, 0.7])
+async def rows_leave_whole(dut: Any, idle: float, stall: float, missing: float) -> None:
+    """Send records of any size, places filled for one while the one before leaves; rows may be missing for a while."""
+    rows = await begin(dut, missing, idle=idle, stall=stall)
     rng, config = rows.bench.random, rows.config
     for chunks in range(1, config.chunks + 1):
         await rows.set(chunks)
@@ -188,8 +199,29 @@ async def nothing_is_freed_before_it_is_taken(dut: Any) -> None:
 
 
 @cocotb.test()
+async def a_row_that_has_not_come_is_waited_for(dut: Any) -> None:
+    """Nothing leaves, also of rows whose sums are complete; every other row leaves when it has come."""
+    rows = await begin(dut)
+    bench, config = rows.bench, rows.config
+    for nodes in (config.width, 0, config.width // 2):
+        await rows.set(config.chunks, every=True)
+        dut.there.value = 0
+        before = bench.received("finish") + bench.received("partial")
+        await rows.send(nodes, config.width - nodes)
+        for row in range(config.width):
+            await bench.cycles(3 * config.chunks)
+            assert bench.received("finish") + bench.received("partial") - before == row * config.chunks
+            assert int(dut.busy.value)
+            # For as many cycles as the row has chunks.
+            dut.there.value = 1
+            await bench.cycles(config.chunks)
+            dut.there.value = 0
+        await rows.done()
+
+
+@cocotb.test()
 async def a_reset_leaves_nothing(dut: Any) -> None:
-    rows = await begin(dut, stall=0.3)
+    rows = await begin(dut, 0.3, stall=0.3)
     rng, config = rows.bench.random, rows.config
     for _ in range(12):
         await rows.set(rng.randint(1, config.chunks))
