@@ -197,8 +197,9 @@ BLOCKS: tuple[Block, ...] = (
         parameters={"slots": 256},
         bench="tb.community.test_vector_marks",
         formal="tb.community.formal_vector_marks",
-        bench_parameters={"slots": 16},
-        narrow={"slots": 2},
+        bench_parameters={"slots": 64},
+        # Words of four marks, as all PEs have.
+        narrow={"slots": 16},
     ),
     Block(
         name="community.row_sender",
