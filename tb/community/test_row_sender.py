@@ -73,7 +73,9 @@ class Rows:
         bench, config, rng = self.bench, self.config, self.bench.random
         lanes, low = config.lanes, -(1 << config.sum_bits - 1)
         for row in range(nodes + hubs):
-            place, vid = (self.base + row) % config.slots, (self.first + rng.choice((-1, 0, self._vid()))) % _VIDS
+            place = (self.base + row) % config.slots
+            # At each end of the range, to either side, and anywhere.
+            vid = (self.first + rng.choice((-1, 0, self.vertices - 1, self.vertices, self._vid()))) % _VIDS
             wanted = 0 <= vid - self.first < self.vertices
             scale = {name: rng.getrandbits(bits) for name, bits in (("mantissa", 16), ("exponent", 5))}
             bench.drive("vertex", [{"vid": vid, "slot": place}])
