@@ -27,8 +27,15 @@ BLOCKS: tuple[Block, ...] = (
         parameters={"pes": 8, "streams": 4},
         bench="tb.community.test_record_dispatcher",
         bench_parameters={"pes": 4, "depth": 256, "streams": 3, "width": 128, "vid_bits": 9},
-        narrow={"pes": 3, "depth": 64, "streams": 1, "width": 64, "vid_bits": 5, "counter_bits": 9},
+        narrow={"pes": 3, "depth": 64, "streams": 1, "width": 64, "vid_bits": 5},
         measures=("community.record_words",),
+    ),
+    Block(
+        name="community.record_grouper",
+        factory="hw.community.record_grouper:RecordGrouper",
+        parameters={"width": 64, "vid_bits": 12},
+        bench="tb.community.test_record_grouper",
+        bench_parameters={"width": 16, "vid_bits": 7},
     ),
     Block(
         name="community.record_gate",
