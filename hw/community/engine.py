@@ -24,6 +24,7 @@ from hw.community.node_table import NodeTable
 from hw.community.parameter_reader import ParameterReader
 from hw.community.pe import CommunityPE
 from hw.community.record_dispatcher import RecordDispatcher
+from hw.community.record_grouper import RecordGrouper
 from hw.community.result_writer import ResultWriter
 from hw.community.row_finisher import RowFinisher
 from hw.community.vertex_dispatcher import VertexDispatcher
@@ -61,6 +62,7 @@ class _Cluster:
     """Blocks behind a memory port, from records and vertices to results; only hub units serve the PEs of others."""
 
     number: int
+    groupers: Sequence[RecordGrouper]
     dispatcher: RecordDispatcher
     vertices: VertexDispatcher
     features: FeatureReader
@@ -118,6 +120,11 @@ class _Blocks:
     def finishers(self) -> list[RowFinisher]:
         """Of all clusters."""
         return self._all("finishers")
+
+    @property
+    def groupers(self) -> list[RecordGrouper]:
+        """Of all clusters: one for each record stream."""
+        return self._all("groupers")
 
     @property
     def sums(self) -> list[Any]:
@@ -244,6 +251,8 @@ class CommunityEngine(wiring.Component):
             m.submodules[f"hub_unit_{n}"] = BlackBox(unit, HUB_MODULE) if self.once else unit
         for n, finisher in enumerate(blocks.finishers):
             m.submodules[f"finisher_{n}"] = finisher
+        for n, grouper in enumerate(blocks.groupers):
+            m.submodules[f"grouper_{n}"] = grouper
         return blocks
 
     def _make_cluster(self, number: int) -> _Cluster:
@@ -255,6 +264,7 @@ class CommunityEngine(wiring.Component):
         )
         return _Cluster(
             number=number,
+            groupers=[RecordGrouper(community.width, community.vid_bits) for _ in range(streams)],
             dispatcher=RecordDispatcher(
                 pes, config.kept // config.clusters, streams, community.width, community.vid_bits,
                 partials=config.partials,
@@ -388,8 +398,9 @@ class CommunityEngine(wiring.Component):
         controller, dispatchers = blocks.controller, [cluster.dispatcher for cluster in blocks.clusters]
         sums, summed = self._sums(blocks), self._summed(blocks)
         ports = [port for dispatcher in dispatchers for port in dispatcher.i]
-        for stream_, port in zip(blocks.locator.records, ports, strict=True):
-            connect(m, stream_, port)
+        for stream_, grouper, port in zip(blocks.locator.records, blocks.groupers, ports, strict=True):
+            connect(m, stream_, grouper.i)
+            connect(m, grouper.o, port)
         given = [port for dispatcher in dispatchers for port in dispatcher.o]
         for pe, records in zip(blocks.pes, given, strict=True):
             m.d.comb += [
@@ -647,6 +658,10 @@ class CommunityEngine(wiring.Component):
     def _count(self, m: Module, blocks: _Blocks) -> None:
         """Add counters up: of the PEs, and of the locations of a layer."""
         dispatchers, locations = [cluster.dispatcher for cluster in blocks.clusters], blocks.locator.counters
+        found = {name: Signal(32, name=f"{name}_found") for name in ("communities", "hubs")}
+        for name, count in found.items():
+            pulses = sum(getattr(grouper, name) for grouper in blocks.groupers)
+            m.d.sync += count.eq(Mux(self._begins(blocks), 0, count + pulses))
         for name, pulse in _PE_COUNTERS.items():
             counter, pulses = getattr(self, name), Signal(range(len(blocks.pes) + 1), name=f"{name}_pulses")
             m.d.sync += [
@@ -661,8 +676,7 @@ class CommunityEngine(wiring.Component):
         m.d.comb += [
             counters.begins.eq(self._begins(blocks)),
             counters.joins.eq(blocks.controller.locate.payload.joins),
-            counters.location.communities.eq(sum(dispatcher.communities for dispatcher in dispatchers)),
-            counters.location.hubs.eq(sum(dispatcher.hubs for dispatcher in dispatchers)),
+            *(getattr(counters.location, name).eq(count) for name, count in found.items()),
             counters.location.rounds.eq(locations.rounds),
             counters.location.edges_read.eq(locations.edges_read),
             *(getattr(self, name).eq(getattr(counters.total, name)) for name in LOCATION_COUNTERS),

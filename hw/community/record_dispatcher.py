@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from amaranth.hdl import Assert, Cat, Cover, Module, Mux, Signal, Value
+from amaranth.hdl import Assert, Cat, Cover, Module, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -55,8 +55,6 @@ class RecordDispatcher(wiring.Component):
         Most nodes and hubs of a record together.
     vid_bits
         Bits of a VID.
-    counter_bits
-        Width of counters.
     partials
         Rows may be exchanged.
 
@@ -88,8 +86,6 @@ class RecordDispatcher(wiring.Component):
         The streams have ended and all of their records have been issued; of records behind them nothing is said.
     smoothed : Out(1)
         Pulse: a record went to a PE other than its turn's.
-    communities, hubs : Out(counter_bits)
-        Numbers of communities and hubs in the streams since `start`.
 
     Raises
     ------
@@ -104,7 +100,6 @@ class RecordDispatcher(wiring.Component):
         streams: int = 1,
         width: int = 128,
         vid_bits: int = 13,
-        counter_bits: int = 32,
         *,
         partials: bool = False,
     ) -> None:
@@ -129,8 +124,6 @@ class RecordDispatcher(wiring.Component):
                 "there": Out(1),
                 "ended": Out(1),
                 "smoothed": Out(1),
-                "communities": Out(counter_bits),
-                "hubs": Out(counter_bits),
             }
         )
 
@@ -146,20 +139,19 @@ class RecordDispatcher(wiring.Component):
         return m
 
     def _pack(self, m: Module) -> tuple[Any, Any, Value]:
-        """Pack and count the records of all streams; return one of all, its word, and whether all have ended and left.
+        """Pack the records of all streams; return one of all, its word, and whether all have ended and left.
 
         Streams are merged when they are packed: a record of few hubs has four beats or more, but a single pair.
         """
         shape = data.StructLayout({"pair": self.sizes.pair, "last": 1, "others": 1})
         sources: list[Any] = []
         stopped = Signal(self.streams)
-        begun = {name: Signal(self.streams, name=f"{name}_begun") for name in ("communities", "hubs")}
         for n, beats in enumerate(self.i):
             m.submodules[f"packer_{n}"] = packer = RecordPacker(self.sizes)
             m.submodules[f"joiner_{n}"] = joiner = WordJoiner(self.sizes)
             # The next record is packed while a pair waits for those of other streams.
             m.submodules[f"packed_{n}"] = packed = Slice(shape)
-            header, end, begins = Signal(struct(RECORD_HEADER), name=f"header_{n}"), Signal(name=f"end_{n}"), Signal()
+            header, end = Signal(struct(RECORD_HEADER), name=f"header_{n}"), Signal(name=f"end_{n}")
             pair = joiner.o.payload
             connect(m, packer.o, joiner.i)
             m.d.comb += [
@@ -168,9 +160,6 @@ class RecordDispatcher(wiring.Component):
                 packer.i.payload.eq(beats.payload),
                 packer.i.valid.eq(beats.valid & ~end),
                 beats.ready.eq(packer.i.ready | end),
-                begins.eq(packer.i.valid & packer.i.ready & packer.idle & (header.part == 0)),
-                begun["communities"][n].eq(begins & ~header.hub_edges),
-                begun["hubs"][n].eq(begins & header.hub_edges),
                 packed.i.payload.pair.eq(pair),
                 packed.i.payload.last.eq(ends_record(pair)),
                 packed.i.payload.others.eq(packer.others),
@@ -184,9 +173,6 @@ class RecordDispatcher(wiring.Component):
                 m.d.sync += stopped[n].eq(1)
         with m.If(self.start):
             m.d.sync += stopped.eq(0)
-        for name, counts in begun.items():
-            counter = getattr(self, name)
-            m.d.sync += counter.eq(Mux(self.start, 0, counter + sum(counts)))
         words, word, _ = merge(m, "merger", sources, shape, whole=True)
         # A stream ends behind a whole record, of which then at most pairs that are packed are still here.
         waits = Cat(source.valid for source in sources).any()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from golden.community.group import grouped
 from golden.community.layer import operations_of
 from golden.community.plan import Kind, Operations, Scheme, columns_of, plan
 from golden.graph import Graph
@@ -42,7 +43,8 @@ def sharing(graphs: Mapping[str, Graph]) -> list[dict[str, Any]]:
         cover = cover_of(graph)
         for width in WIDTHS:
             found = locate(cover.graph, falling(graph), Limits(width, width))
-            records = [columns_of(record, cover.summed) for record in found.records]
+            together = grouped(found.records, 2 * width)
+            records = [columns_of(record, cover.summed) for record in together]
             totals = {
                 how: sum((operations_of(columns, plan(columns, scheme)) for columns in records), Operations())
                 for how, scheme in _SCHEMES.items()

@@ -349,6 +349,27 @@ def _errors() -> tuple[list[Error], Problem, Work]:
     return [code for code, _, _ in cases], given, work
 
 
+def _joined() -> tuple[list[Problem], Work]:
+    """Join records of one node with the same few hubs: in PROCESS, beside root weights, in tiles."""
+    random, whole, part = np.random.default_rng(9), load("synthetic:bipartite,nodes=84,degree=4"), 54
+    one = load(f"synthetic:bipartite,nodes={part},degree=4")
+    ends = [np.concatenate([end + copy * part for copy in range(4)]) for end in (one.edges, one.destinations)]
+    several = Graph.from_edges("four bipartite graphs", 4 * part, *ends)
+    plain, tiled = (
+        replace(graph, features=random.normal(size=(graph.nodes, 7)).astype(np.float32)) for graph in (whole, several)
+    )
+    problems = [random_problem(plain, Model.GIN, [6, 3], 9), rooted_problem(plain, Model.SAGE, [6, 3], 9)]
+    problems.append(random_problem(tiled, Model.GCN, [6, 3], 10))
+    rooms = (None, None, ROOM)
+    schemes = (Scheme(), Scheme(Kind.NONE))
+    images = [
+        build_community_image(given, Schedule(16), LIMITS, scheme, scratch_lines=SCRATCH, room=room)
+        for given, room in zip(problems, rooms, strict=True)
+        for scheme in schemes
+    ]
+    return problems, [Job([image], Settings(latency=10, stall=0.2 * (n % 2))) for n, image in enumerate(images)]
+
+
 def _deep() -> tuple[Problem, Work]:
     """More layers than numbers of layers in a hub unit."""
     given = problem("path", 7)
@@ -373,6 +394,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Outcome
         "blocks": _in_blocks()[-1],
         "rows": _in_rows()[-1],
         "deep": _deep()[-1],
+        "joined": _joined()[-1],
         "in stages": _in_stages()[-1],
         "ends": _ends()[-1],
         "tiles": _in_tiles()[-1],
@@ -519,6 +541,15 @@ def test_layers_that_end_on_the_neural_chip_are_exact(outcomes: dict[str, list[O
     for given, outcome in zip(problems, outcomes["ends"], strict=True):
         assert mismatches(given, outcome) == []
         assert [phase.layer for phase in outcome.run.phases if phase.opcode == "neural"] == list(given.model.ends)
+
+
+def test_records_of_one_node_share_sums(outcomes: dict[str, list[Outcome]]) -> None:
+    """A sum of all hubs is formed once for 16 nodes, so fewer vectors are added, even if a third is left over."""
+    problems, _ = _joined()
+    for n, out in enumerate(outcomes["joined"]):
+        assert mismatches(problems[n // 2], out) == []
+    added = [out.run.counters["gross"] + out.run.counters["formed"] for out in outcomes["joined"]]
+    assert all(pairs < 0.65 * none for pairs, none in zip(added[::2], added[1::2], strict=True)), added
 
 
 def test_many_layers_are_exact(outcomes: dict[str, list[Outcome]]) -> None:

@@ -181,9 +181,6 @@ async def every_record_comes_whole_and_once(dut: Any, idle: float, stall: float)
         await through(bench, model, pes, sent)
         found = pes.all_records()
         assert Counter(map(issued, sent)) == Counter(chain(*found))
-        headers = [RECORD_HEADER.unpack(one[0]["data"]) for one in sent]
-        first = Counter(header["hub_edges"] for header in headers if not header["part"])
-        assert (int(dut.hubs.value), int(dut.communities.value)) == (first[1], first[0])
         # What comes on a stream for one PE stays in order.
         for n in range(model.streams):
             lane = [issued(one) for one in sent[n :: model.streams]]
@@ -415,26 +412,6 @@ async def the_end_waits_for_every_pe(dut: Any) -> None:
 
 
 @cocotb.test()
-async def all_are_counted(dut: Any) -> None:
-    """Hundreds of communities and of hubs; what has been counted stays."""
-    bench, model, pes, records = await begin(dut)
-    for hub in (0, 1):
-        await bench.pulse(dut.start, then=1)
-        for count in range(0, 301, 25):
-            for number in range(25 if count else 0):
-                bench.drive(f"i__{number % model.streams}", records.make(1, 0, hub_edges=hub, part=0))
-            await pes.get(3 * count)
-            for _ in range(3):
-                assert (int(dut.communities.value), int(dut.hubs.value)) == (count * (1 - hub), count * hub)
-                await bench.cycles(1)
-        for n in range(model.streams):
-            bench.drive(f"i__{n}", [END])
-        await finished(bench, pes, 900)
-        assert (int(dut.communities.value), int(dut.hubs.value)) == (300 * (1 - hub), 300 * hub)
-        pes.forget()
-
-
-@cocotb.test()
 async def a_reset_in_the_middle_leaves_nothing(dut: Any) -> None:
     bench, model, pes, records = await begin(dut, stall=0.3)
     for cycles in (9, 17, 28, 40, 61, 90, 150, 210, 333):
@@ -444,7 +421,6 @@ async def a_reset_in_the_middle_leaves_nothing(dut: Any) -> None:
         await bench.cycles(cycles)
         await bench.reset()
         pes.forget()
-        assert (int(dut.communities.value), int(dut.hubs.value)) == (0, 0)
         assert int(dut.whole.value)
         assert not int(dut.ended.value)
         sent = few(records, model)
