@@ -1,9 +1,23 @@
 """Limits of the search for communities and of the plans made of them (I1, I4, I5, I7)."""
 
-__all__ = ["FEW", "HOPS_MAX", "HUB_WORD", "K_VALUES", "PARTNERS_MAX", "ROUNDS_MAX", "SCHEMES", "SHARE", "TOP_DEGREE"]
+__all__ = [
+    "FEW",
+    "HOPS_MAX",
+    "HUB_WORD",
+    "K_VALUES",
+    "PARTNERS_MAX",
+    "PIECE_BITS",
+    "ROUNDS_MAX",
+    "SCHEMES",
+    "SHARE",
+    "TOP_DEGREE",
+]
 
 #: Farthest neighbour whose load a PE sees, in hops.
 HOPS_MAX = 3
+
+#: Bits of the number of a piece of a record that is split over PEs: an eighth of the widest record.
+PIECE_BITS = 3
 
 #: Most rounds of a run: the state of a node has room for this many round numbers.
 ROUNDS_MAX = 1023

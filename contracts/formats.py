@@ -496,6 +496,8 @@ RECORD_HEADER = _padded(
         _u("last_part", 1, "1: no part follows"),
         _u("hub_edges", 1, "1: `nodes` are hubs too and the bitmap holds hub-hub edges"),
         _u("end", 1, "1: not a record but the end of the stream"),
+        _u("shared", 1, "1: a share, in which only the node rows of `piece` are summed; the locator writes 0"),
+        _u("piece", 3, "which eighth of the rows that a record may have; 0 without `shared`"),
     ],
 )
 

@@ -159,7 +159,9 @@ class Operations:
         return 1 - self.net / self.baseline if self.baseline else 0.0
 
 
-def columns_of(record: Record, summed: BoolArray | None = None, *, rooted: bool = False) -> list[int]:
+def columns_of(
+    record: Record, summed: BoolArray | None = None, *, rooted: bool = False, share: range | None = None
+) -> list[int]:
     """Return the columns of a record: integers whose bit r is the entry of row r.
 
     Parameters
@@ -171,6 +173,9 @@ def columns_of(record: Record, summed: BoolArray | None = None, *, rooted: bool 
     rooted
         Leave out the diagonal: own rows are no neighbours' rows. A record of one row keeps it, so that its row has a
         sum; its vector is 0.
+    share
+        Node rows of a share of the record (I5): the others are left out, and their vectors are added to no hub.
+        Default: all.
     """
     nodes, vids = record.nodes.size, np.concatenate([record.nodes, record.hubs])
     weights = np.array([1 << row for row in range(vids.size)], dtype=object)
@@ -178,7 +183,11 @@ def columns_of(record: Record, summed: BoolArray | None = None, *, rooted: bool 
     bitmap = record.bitmap
     if rooted and vids.size > 1:
         bitmap = bitmap & ~np.eye(*bitmap.shape, dtype=np.bool_)
-    columns = [int(weights[row].sum()) if row.any() else 0 for row in bitmap & wanted]
+    inside = np.ones(nodes, dtype=np.bool_) if share is None else np.isin(np.arange(nodes), share)
+    wanted[:nodes] &= inside
+    # Rows of the columns of nodes: all nodes are added to nodes of the share, and those of the share to hubs.
+    used = (np.arange(vids.size) < nodes) | inside[:, None]
+    columns = [int(weights[row].sum()) if row.any() else 0 for row in bitmap & wanted & used]
     turned = bitmap[:, nodes:].T & wanted[:nodes]
     return columns + [int(weights[:nodes][row].sum()) if row.any() else 0 for row in turned]
 

@@ -59,13 +59,15 @@ class Record:
         )
 
 
-def beats_of(record: Record) -> list[int]:
+def beats_of(record: Record, piece: int | None = None) -> list[int]:
     """Return the 64-bit beats of a record.
 
     Parameters
     ----------
     record
         The record.
+    piece
+        The share of the record of which only this piece of node rows is summed (I5); default: the whole record.
     """
     header = {
         "nodes": record.nodes.size,
@@ -74,6 +76,8 @@ def beats_of(record: Record) -> list[int]:
         "part": record.part,
         "last_part": int(record.last_part),
         "hub_edges": int(record.hub_edges),
+        "shared": int(piece is not None),
+        "piece": piece or 0,
     }
     beats = [RECORD_HEADER.pack(header)]
     for vids in (record.nodes, record.hubs):

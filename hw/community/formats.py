@@ -224,6 +224,11 @@ class CommunityConfig(Parameters):
         return data.StructLayout({"vid": self.vid_bits, "slot": range(self.slots), "alone": 1})
 
     @property
+    def kept(self) -> data.StructLayout:
+        """Whether the row at ``slot`` is kept: a node row of the share, or that of a hub joined to one of these."""
+        return data.StructLayout({"slot": range(self.slots), "kept": 1})
+
+    @property
     def record(self) -> data.StructLayout:
         """A record in progress.
 

@@ -8,6 +8,7 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
 from contracts import RECORD_HEADER, VID_BITS
+from contracts.communities import PIECE_BITS
 from hw.community.formats import RECORDS, CommunityConfig
 from hw.community.multi_read_memory import read_signature, write_signature
 from hw.contracts import struct
@@ -32,6 +33,10 @@ class RecordReader(wiring.Component):
     In a rooted layer no node is a neighbour of itself: the diagonal is left out, but for a record of one row, whose
     vector is 0 instead.
 
+    A share of a record that is split over PEs has all of its vertices, since columns may come from any node, but sums
+    only node rows of one piece, and adds only nodes of that piece to hubs. So over all shares each bit of the bitmap
+    is used once. A hub may be joined to no node of the piece: its row is not kept then.
+
     A record begins when its rows have slots, which they keep until they are finished; so many small records are in
     progress, and their vertices are requested well before their sums. A record that is too wide, or part of a
     community, is skipped and reported.
@@ -50,6 +55,8 @@ class RecordReader(wiring.Component):
         Beats of records. The end of the stream is skipped.
     vertex : stream of ``config.request``, always ready
         Each vertex of a record, once, when it is requested.
+    kept : stream of ``config.kept``, always ready
+        Whether each row is kept: with its vertex, and again when a hub turns out to be joined to a node of the share.
     node_request, hub_request : streams of ``config.request``
         Requests for features of nodes, and for combined rows of hubs, each in the order of columns.
     begun : stream of ``config.record``, always ready
@@ -77,6 +84,7 @@ class RecordReader(wiring.Component):
                 "vertices": In(config.vid_bits + 1),
                 "i": In(stream.Signature(RecordBeat)),
                 "vertex": Out(stream.Signature(config.request, always_ready=True)),
+                "kept": Out(stream.Signature(config.kept, always_ready=True)),
                 "node_request": Out(stream.Signature(config.request)),
                 "hub_request": Out(stream.Signature(config.request)),
                 "begun": Out(stream.Signature(config.record, always_ready=True)),
@@ -100,6 +108,10 @@ class RecordReader(wiring.Component):
         # Rows of the record that are summed; whether the row under way is; whether a row has no diagonal.
         self._summed, self._linked = Signal(config.width, reset_less=True), Signal()
         self._wanted = Signal()
+        # The record is a share, of this piece; node rows; the vertex or row to come, and the row under way, is in it.
+        self._shared, self._piece = Signal(), Signal(PIECE_BITS)
+        self._nodes = Signal(config.width, reset_less=True)
+        self._inside, self._shares, self._joins, self._keeps = (Signal() for _ in range(4))
         self._unlinked = Signal()
         # The row, and what becomes its column; both are cleared, a word of the row comes.
         self._row, self._stored = Signal(config.width), Signal(config.width)
@@ -125,7 +137,10 @@ class RecordReader(wiring.Component):
             room.eq(room - Mux(begins, rows, 0) + self.freed),
         ]
         ask = self._requests(m)
-        m.d.comb += self._following.eq(Cat(self._first_row, self._mark[:-1]))
+        m.d.comb += [
+            self._following.eq(Cat(self._first_row, self._mark[:-1])),
+            self._inside.eq(~self._shared | (index[config.row_bits - PIECE_BITS : config.row_bits] == self._piece)),
+        ]
         stores, clears, loads = Signal(), Signal(), Signal()
         self._store(m, stores=stores, clears=clears)
         last_node, last_row, last_vertex, too_wide = Signal(), Signal(), Signal(), Signal()
@@ -163,6 +178,8 @@ class RecordReader(wiring.Component):
                     record.eq(self.begun.payload),
                     self._hub_edges.eq(header.hub_edges),
                     self._bitmap_rows.eq(header.nodes),
+                    self._shared.eq(header.shared),
+                    self._piece.eq(header.piece),
                     self._slot.eq(self._base),
                     index.eq(0),
                 ]
@@ -174,7 +191,7 @@ class RecordReader(wiring.Component):
                 with m.If(self.i.valid & self.i.payload.last):
                     m.next = "HEADER"
             with m.State("NODES"):
-                with m.If(ask(self._hub_edges, last_node)):
+                with m.If(ask(self._hub_edges, last_node, self._inside)):
                     # What columns of hubs are cleared with.
                     m.d.sync += self._stored[0].eq(record.single & self._wanted)
                     m.next = "HUBS"
@@ -183,7 +200,7 @@ class RecordReader(wiring.Component):
                         m.next = "ROWS"
             with m.State("HUBS"):
                 m.d.comb += clears.eq(self.vertex.valid)
-                with m.If(ask(1, last_vertex)):
+                with m.If(ask(1, last_vertex, None)):
                     self._turn(m)
                     m.next = "ROWS"
             with m.State("ROWS"):
@@ -225,6 +242,7 @@ class RecordReader(wiring.Component):
             Cover(records == 0, "as many records as may be"),
             Cover(self.i.valid & begins & (rows == room), "every slot is taken"),
             Cover(begins & (self._base + rows > config.slots), "a record goes round the end of the ring"),
+            Cover(begins & header.shared & (header.piece != 0), "a share of a later piece"),
         ]
         return m
 
@@ -252,12 +270,22 @@ class RecordReader(wiring.Component):
             self.hub_request.valid.eq(out.o.valid & out.o.payload.hub),
             out.o.ready.eq(Mux(out.o.payload.hub, self.hub_request.ready, self.node_request.ready)),
         ]
-        m.d.comb += self._wanted.eq((vid - self.first)[: bits + 1] < self.vertices)
+        node, summed = Signal(), Signal()
+        m.d.comb += [
+            self._wanted.eq((vid - self.first)[: bits + 1] < self.vertices),
+            summed.eq(self._wanted & (~node | self._inside)),
+        ]
         with m.If(moves):
-            m.d.sync += self._summed.eq(Mux(self._wanted, self._summed | self._mark, self._summed & ~self._mark))
+            m.d.sync += [
+                self._summed.eq(Mux(summed, self._summed | self._mark, self._summed & ~self._mark)),
+                self._nodes.eq(Mux(node, self._nodes | self._mark, self._nodes & ~self._mark)),
+            ]
 
-        def ask(hub: Any, last: Value) -> Value:
+        def ask(hub: Any, last: Value, inside: Value | None) -> Value:
+            """Ask for a node that is `inside` of the share or not, or for a hub."""
             m.d.comb += [asks.eq(1), out.i.payload.hub.eq(hub), self.i.ready.eq(out.i.ready & (lane | last))]
+            # All hubs of one node are joined to it.
+            m.d.comb += [node.eq(inside is not None), self._keeps.eq(self._record.single if inside is None else inside)]
             with m.If(moves):
                 self._next(m)
                 m.d.sync += lane.eq(~lane & ~last)
@@ -285,11 +313,14 @@ class RecordReader(wiring.Component):
         In front of the first row there is no mark.
         """
         with m.If(self._passes):
-            m.d.sync += self._mark.eq(self._following)
+            m.d.sync += [self._mark.eq(self._following), self._shares.eq(self._inside)]
         with m.If(self._opens | self._turns):
             m.d.sync += [self._mark.eq(0), self._mark[0].eq(self._opens)]
         # A row of rows that are summed, and without the diagonal if it does not count: its mark comes with the next.
-        rows = self._summed & ~(self._following & self._unlinked.replicate(self.config.width))
+        # Nodes outside of the share are added to no hub.
+        every = self.config.width
+        rows = self._summed & ~(self._following & self._unlinked.replicate(every))
+        rows &= self._nodes | self._inside.replicate(every)
         word, bits = self._word, min(self.config.width, _BEAT)
         data = self.i.payload.data[:bits]
         with m.If(self._comes):
@@ -324,17 +355,22 @@ class RecordReader(wiring.Component):
             read.eq(self._chosen),
             self._unlinked.eq(self.settings.rooted & (self._record.rows != 1)),
             self._linked.eq((self._summed & self._mark).any()),
+            self._joins.eq(self._shares),
         ]
         m.d.comb += [
             self.column.address.eq(self._record.base + self._chosen),
             columns.enable.eq(stores | clears | (reads & self._linked)),
             columns.address.eq(Mux(reads, self._record.base + read, self._slot)),
             columns.data.eq(Mux(reads, self.column.data | self._mark, self._stored)),
+            self.kept.valid.eq(self.vertex.valid | (reads & self._joins)),
+            self.kept.payload.slot.eq(Mux(reads, self._record.base + read, self._slot)),
+            self.kept.payload.kept.eq(reads | self._keeps),
         ]
         m.d.sync += [
             Assert(~(reads & (stores | clears)), "one column is written at a time"),
             Assert(~(chooses & columns.enable & (columns.address == self.column.address)), "a column is read at rest"),
             Cover(reads & chooses, "hub columns written in a row"),
+            Cover(reads & ~self._joins, "a node outside of the share has a hub"),
         ]
 
     def _load_group(self, m: Module, *, loads: Value, first: Value) -> None:

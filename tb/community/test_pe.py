@@ -2,6 +2,8 @@
 
 import random
 from dataclasses import replace
+from functools import partial
+from itertools import product
 from typing import Any
 
 import cocotb
@@ -20,7 +22,7 @@ from sim.harness import parameters, simulate
 from sim.harness.bench import Bench, start
 from sim.harness.expected import expect_cycles
 from tb.community.finished import Finished
-from tb.community.work import Layer, PEPorts, layer_of
+from tb.community.work import Layer, PEPorts, layer_of, pieces_of
 
 #: Configuration of most tests, and the narrowest.
 DEFAULT: dict[str, Any] = {"lanes": 8, "width": 64, "columns": 128, "partners": 8, "max_out": 19, "weight_rows": 64}
@@ -336,6 +338,54 @@ async def only_sums_that_are_wanted_are_made(dut: Any, kind: Kind, pace: float) 
         f_out = rng.randint(1, config.max_out)
         layer = layer_of(given, config, rng, f_out=f_out, scheme=scheme(config, kind, rng.choice((2, 4, 8))))
         await run(bench, config, replace(layer, summed=summed))
+
+
+@cocotb.test()
+@cocotb.parametrize(kind=list(Kind), pace=[0.0, 0.4])
+async def shares_of_records_are_exact(dut: Any, kind: Kind, pace: float) -> None:
+    """Every node's row comes from the share that has it, and all shares together have the partial sums of hubs."""
+    bench, config = await begin(dut, pace)
+    rng = bench.random
+    nodes, hubs = np.arange(config.width // 2), config.width // 2 + np.arange(config.width // 2)
+    numbers, split = np.random.default_rng(rng.getrandbits(64)), 0
+    for name, rooted in product(("karate", "clique", "sparse"), (False, True)):
+        layer = layer_of(
+            load("karate" if name == "karate" else f"synthetic:clique,nodes={config.width}"), config, rng,
+            f_out=rng.randint(1, config.max_out), scheme=scheme(config, kind), rooted=rooted,
+            schedule=Schedule(8 if name == "karate" else 1 << 10),
+        )  # fmt: skip
+        if name != "karate":
+            # Few hubs have nodes in all pieces, where bitmaps are sparse; every hub and node has a neighbour.
+            bitmap = numbers.random((nodes.size, config.width)) < (0.1 if name == "sparse" else 1.0)
+            bitmap[nodes, nodes] = bitmap[nodes, nodes.size + nodes] = True
+            none = np.zeros(0, np.int64)
+            alone = [Record(hubs[n : n + 1], none, np.ones((1, 1), np.bool_), 0, hub_edges=True) for n in nodes]
+            layer = replace(layer, records=[Record(nodes, hubs, bitmap, 0), *alone])
+        expected, ports = layer.expected(), PEPorts(bench, config)
+        await ports.load(layer)
+        shares = [
+            (record, piece)
+            for record in layer.records
+            for piece in (pieces_of(record, config.width) if record.nodes.size > 1 else (None,))
+        ]
+        split += len(shares) - len(layer.records)
+        rng.shuffle(shares)
+        for record, piece in shares:
+            ports.share(record, piece)
+        ends = [int(vid) for record in layer.records if not record.hub_edges for vid in record.nodes]
+        partials = sum(record.hubs.size + record.nodes.size * record.hub_edges for record, _ in shares)
+        done = partial(lambda ports, *wanted: (ports.done, ports.partial_count) == wanted, ports, len(ends), partials)
+        await bench.until(done, 200_000)
+        await bench.cycles(2_000)
+        assert not int(dut.busy.value), "busy with nothing to do"
+        # No row has come twice: each would be counted.
+        assert (ports.done, ports.partial_count) == (len(ends), partials)
+        assert ports.rows() == {vid: list(map(int, expected.results[vid])) for vid in ends}
+        f_out = layer.layer.f_out
+        for vid, sums in ports.partials.items():
+            assert sums[:f_out] == expected.sums[vid].tolist()
+    # Records of half the width have four pieces, in each of the four layers that are not karate's.
+    assert split >= 4 * 3
 
 
 @cocotb.test()

@@ -20,7 +20,7 @@ from sim.harness import parameters, simulate
 from sim.harness.bench import Bench, start
 from sim.harness.expected import expect_cycles
 from tb.community.beside import Beside, settings_of
-from tb.community.work import record_words
+from tb.community.work import pieces_of, record_words
 
 #: The narrowest, the narrowest with room for as many records as may be, and one whose rows take two beats.
 SIZES: tuple[dict[str, Any], ...] = (
@@ -78,8 +78,11 @@ class Reader:
         self.gives_back = True
         # All VIDs but one, which no record has as a rule, are summed until a test says otherwise.
         self.sums(0, 0xFFFFFFFF)
-        self.sent: deque[tuple[Record, int]] = deque()
-        self.whole: deque[tuple[Record, int]] = deque()
+        self.sent: deque[tuple[Record, int, range]] = deque()
+        self.whole: deque[tuple[Record, int, range]] = deque()
+        #: What was said last of every slot.
+        self.kept: dict[int, int] = {}
+        bench.take("kept", self._keep)
         self.under_way = 0
         bench.monitors["o"].add_callback(lambda _: self.whole.append(self.sent.popleft()))
         self.worker = cocotb.start_soon(self._give_back())
@@ -98,9 +101,12 @@ class Reader:
         self.rooted = rooted
         self.bench.dut.settings.value = settings_of(self.config, self.bench.random, rooted=int(rooted))
 
-    def send(self, *records: Record) -> None:
-        """Have records read, and expect all that comes of them."""
+    def send(self, *records: Record, shared: bool = False) -> None:
+        """Have records read, or some share of each, and expect all that comes of them."""
         for record in records:
+            pieces = pieces_of(record, self.config.width)
+            piece = self.bench.random.choice(list(pieces)) if shared and record.nodes.size > 1 else None
+            share = range(record.nodes.size) if piece is None else pieces[piece]
             rows, vids = record.bitmap.shape[1], [int(vid) for vid in (*record.nodes, *record.hubs)]
             nodes = 0 if record.hub_edges else record.nodes.size
             sizes = {"base": self.base, "rows": rows, "nodes": nodes, "single": int(record.nodes.size == 1)}
@@ -108,15 +114,18 @@ class Reader:
             asked = [
                 {"vid": vid, "slot": (self.base + n) % self.config.slots, "alone": alone} for n, vid in enumerate(vids)
             ]
-            self.bench.drive("i", record_words(record))
+            self.bench.drive("i", record_words(record, piece))
             self.bench.expect("begun", [sizes])
             self.bench.expect("vertex", asked)
             self.bench.expect("node_request", asked[:nodes])
             self.bench.expect("hub_request", asked[nodes:])
             self.bench.expect("o", [sizes])
-            self.sent.append((record, self.base))
+            self.sent.append((record, self.base, share))
             self.base = (self.base + rows) % self.config.slots
             self.under_way += 1
+
+    def _keep(self, word: dict[str, int]) -> None:
+        self.kept[word["slot"]] = word["kept"]
 
     async def give_back(self, rows: int, *, last: bool) -> None:
         """Give back rows of the oldest record, a cycle each; the `last` of them ends it."""
@@ -134,17 +143,22 @@ class Reader:
         while True:
             while not (self.whole and self.gives_back):
                 await self.bench.cycles(1)
-            record, base = self.whole.popleft()
-            await self.compare(record, base)
+            record, base, share = self.whole.popleft()
+            await self.compare(record, base, share)
             await self.give_back(record.bitmap.shape[1], last=True)
 
-    async def compare(self, record: Record, base: int) -> None:
-        """Compare the columns in their places with those of the golden record."""
+    async def compare(self, record: Record, base: int, share: range) -> None:
+        """Compare the columns in their places with those of the golden record, and which rows are kept."""
+        joined = record.bitmap[share.start : share.stop, record.nodes.size :].any(axis=0) | (record.nodes.size == 1)
+        wanted_rows = np.concatenate([np.isin(np.arange(record.nodes.size), share), joined]).tolist()
+        found_rows = [self.kept[(base + row) % self.config.slots] for row in range(len(wanted_rows))]
+        assert found_rows == wanted_rows, f"rows of {share} of {record}"
         look = [self.bench.dut.look__address, self.bench.dut.look__data]
         vids = np.concatenate([record.nodes, record.hubs])
         places = np.arange(vids.size)
         numbered = replace(record, nodes=places[: record.nodes.size], hubs=places[record.nodes.size :])
-        for column, wanted in enumerate(columns_of(numbered, self.is_summed(vids), rooted=self.rooted)):
+        columns = columns_of(numbered, self.is_summed(vids), rooted=self.rooted, share=share)
+        for column, wanted in enumerate(columns):
             look[0].value = (base + column) % self.config.slots
             await self.bench.cycles(2)
             found = int(look[1].value)
@@ -179,7 +193,7 @@ async def records_are_read(dut: Any, idle: float, stall: float, back: float) -> 
     for rooted in (False, True, False, True):
         around.set(rooted=rooted)
         for _ in range(10):
-            around.send(any_record(rng, around.config.width))
+            around.send(any_record(rng, around.config.width), shared=rng.random() < 0.5)
             if rng.random() < 0.2:
                 around.bench.drive("i", [END])
         await around.done()
@@ -198,6 +212,23 @@ async def corner_records_are_read(dut: Any, stall: float) -> None:
         around.send(record_of(rng, 1, hubs, hub_edges=True))
     around.send(record_of(rng, width, 0), record_of(rng, 1, width - 1), record_of(rng, 1, width - 1, hub_edges=True))
     await around.done()
+
+
+@cocotb.test()
+@cocotb.parametrize(stall=[0.0, 0.5])
+async def shares_are_read(dut: Any, stall: float) -> None:
+    """Any piece of communities, and of several hubs, with and without the diagonal, all or some rows summed."""
+    around = await begin(dut, stall=stall)
+    rng, width = around.bench.random, around.config.width
+    for rooted, first, vertices in ((False, 0, 0xFFFFFFFF), (True, 0, 0xFFFFFFFF), (False, 1 << 31, 1 << 31)):
+        around.set(rooted=rooted)
+        around.sums(first, vertices)
+        for _ in range(8):
+            nodes = rng.randint(2, width)
+            hubs = rng.randint(0, width - nodes)
+            around.send(record_of(rng, nodes, hubs, hub_edges=rng.random() < 0.3), shared=True)
+        around.send(record_of(rng, width, 0), record_of(rng, 2, width - 2), shared=True)
+        await around.done()
 
 
 @cocotb.test()
@@ -259,8 +290,7 @@ async def a_record_begins_when_there_is_room(dut: Any) -> None:
         await bench.drain(5_000)
         before = begun("begun")
         around.send(record_of(bench.random, 1, rows - 1))
-        record, base = around.whole.popleft()
-        await around.compare(record, base)
+        await around.compare(*around.whole.popleft())
         for freed in range(width):
             assert begun("begun") == before + (freed >= rows), f"with {freed} rows free one of {rows}"
             await around.give_back(1, last=freed == width - 1)
@@ -280,8 +310,7 @@ async def so_many_records_are_under_way(dut: Any) -> None:
     await bench.cycles(12 * count)
     for more in range(3):
         assert bench.received("begun") == count + more
-        record, base = around.whole.popleft()
-        await around.compare(record, base)
+        await around.compare(*around.whole.popleft())
         await around.give_back(1, last=True)
         await bench.cycles(3)
     around.gives_back = True

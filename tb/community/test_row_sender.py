@@ -46,7 +46,7 @@ class Rows:
     def __init__(self, bench: Bench, config: CommunityConfig, missing: float = 0.0) -> None:
         self.bench, self.config = bench, config
         self.base = bench.random.randrange(config.slots)
-        self.chunks = 0
+        self.chunks, self.every = 0, False
         #: Words that every row to come leads to, none if nobody wants it, and rows of every record.
         self.words: list[int] = []
         self.records: list[int] = []
@@ -60,7 +60,7 @@ class Rows:
 
     async def set(self, chunks: int, *, every: bool = False) -> None:
         """Have rows of so many chunks; `every` one is wanted, or some are."""
-        self.chunks = chunks
+        self.chunks, self.every = chunks, every
         self.bench.dut.settings.value = settings_of(self.config, self.bench.random, last_chunk=chunks - 1)
         self.first, self.vertices = self.bench.random.choice(((0, _VIDS), (self._vid(), self._vid())))
         if every:
@@ -76,9 +76,11 @@ class Rows:
             place = (self.base + row) % config.slots
             # At each end of the range, to either side, and anywhere.
             vid = (self.first + rng.choice((-1, 0, self.vertices - 1, self.vertices, self._vid()))) % _VIDS
-            wanted = 0 <= vid - self.first < self.vertices
+            kept = self.every or rng.random() < 0.7
+            wanted = 0 <= vid - self.first < self.vertices and (kept or row >= nodes)
             scale = {name: rng.getrandbits(bits) for name, bits in (("mantissa", 16), ("exponent", 5))}
             bench.drive("vertex", [{"vid": vid, "slot": place}])
+            bench.drive("kept", [{"slot": place, "kept": int(kept)}])
             if row < nodes:
                 bench.drive("scale", [{"slot": place, "scale": {**scale, "reserved": rng.getrandbits(11)}}])
             for chunk in range(self.chunks):
@@ -92,9 +94,10 @@ class Rows:
                 if wanted and row < nodes:
                     bench.expect("finish", [{**head, **scale, "sums": sums, "own": own}])
                 elif wanted:
-                    bench.expect("partial", [{**head, "data": sums}])
+                    # No node is joined to the hub.
+                    bench.expect("partial", [{**head, "data": sums if kept else [0] * lanes}])
             self.words.append(self.chunks * wanted)
-        sources = ("vertex", "scale", "own", "fill")
+        sources = ("vertex", "kept", "scale", "own", "fill")
         await bench.until(lambda: not any(bench.drivers[name].busy_words for name in sources))
         bench.drive("i", [{"base": self.base, "rows": nodes + hubs, "nodes": nodes, "single": rng.getrandbits(1)}])
         self.records.append(nodes + hubs)

@@ -13,6 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from contracts import Activation
+from contracts.communities import PIECE_BITS
 from contracts.scale import Scales
 from golden.community.layer import Aggregation, aggregate_records
 from golden.community.plan import Kind, Scheme
@@ -25,7 +26,7 @@ from hw.community.formats import PES, CommunityConfig
 from sim.harness.bench import Bench
 from sim.harness.codec import Codec
 
-__all__ = ["Layer", "PEPorts", "layer_of", "record_words"]
+__all__ = ["Layer", "PEPorts", "layer_of", "pieces_of", "record_words"]
 
 
 #: More than the VIDs of any graph here.
@@ -171,10 +172,16 @@ def layer_of(
     )
 
 
-def record_words(record: Record) -> list[dict[str, int]]:
-    """Return a record as beats of its stream."""
-    beats = beats_of(record)
+def record_words(record: Record, piece: int | None = None) -> list[dict[str, int]]:
+    """Return a record, or its share of a piece, as beats of its stream."""
+    beats = beats_of(record, piece)
     return [{"data": beat, "last": int(n == len(beats) - 1)} for n, beat in enumerate(beats)]
+
+
+def pieces_of(record: Record, width: int) -> dict[int, range]:
+    """Return the node rows of every piece of a record, where records have `width` rows at most."""
+    nodes, size = record.nodes.size, width >> PIECE_BITS
+    return {first // size: range(first, min(first + size, nodes)) for first in range(0, nodes, size)}
 
 
 class PEPorts:
@@ -257,8 +264,12 @@ class PEPorts:
     def records(self, records: Iterable[Record]) -> None:
         """Offer records."""
         for record in records:
-            mixed = replace(record, nodes=self._outside(record.nodes), hubs=self._outside(record.hubs))
-            self.bench.drive("records", record_words(mixed))
+            self.share(record, None)
+
+    def share(self, record: Record, piece: int | None) -> None:
+        """Offer a record, or its share of a piece."""
+        moved = replace(record, nodes=self._outside(record.nodes), hubs=self._outside(record.hubs))
+        self.bench.drive("records", record_words(moved, piece))
 
     def _node(self, request: dict[str, int]) -> None:
         """Answer with the combined row of a node, and before it with its own one in a rooted layer."""
