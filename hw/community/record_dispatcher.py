@@ -8,6 +8,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from contracts import RECORD_HEADER
 from hw.community.record_gate import RecordGate
+from hw.community.record_sharer import RecordSharer
 from hw.community.record_words import (
     RecordPacker,
     RecordUnpacker,
@@ -62,6 +63,9 @@ class RecordDispatcher(wiring.Component):
     ----------
     hops : In(2)
         Reach of smoothing; constant while there are records.
+    split : In
+        Most work of a record that is issued whole, a node counting two and a hub one; 0: all are. Others are issued in
+        shares (`hw.community.record_sharer.RecordSharer`). Constant while there are records.
     first, vertices : In
         VIDs that are located, from the first one; constant while records come.
     holds : In(1)
@@ -86,6 +90,8 @@ class RecordDispatcher(wiring.Component):
         The streams have ended and all of their records have been issued; of records behind them nothing is said.
     smoothed : Out(1)
         Pulse: a record went to a PE other than its turn's.
+    shared : Out(1)
+        Pulse: a record is issued in shares.
 
     Raises
     ------
@@ -111,6 +117,7 @@ class RecordDispatcher(wiring.Component):
         super().__init__(
             {
                 "hops": In(2),
+                "split": In(len(self._smoother.work)),
                 "first": In(vid_bits),
                 "vertices": In(vid_bits + 1),
                 "holds": In(1),
@@ -124,6 +131,7 @@ class RecordDispatcher(wiring.Component):
                 "there": Out(1),
                 "ended": Out(1),
                 "smoothed": Out(1),
+                "shared": Out(1),
             }
         )
 
@@ -228,6 +236,16 @@ class RecordDispatcher(wiring.Component):
     def _issue(self, m: Module, records: Any) -> Any:
         """Send each record to the PE that is selected when its head is there; return whether all are out."""
         m.submodules.smoother = smoother = self._smoother
+        m.submodules.sharer = sharer = RecordSharer(self.sizes, len(smoother.work))
+        whole = Signal(self.sizes.head)
+        m.d.comb += [
+            whole.eq(records.payload.words[0].data),
+            sharer.split.eq(self.split),
+            sharer.work.eq(whole.hubs + _ROW * whole.nodes),
+            self.shared.eq(sharer.shared),
+        ]
+        connect(m, records, sharer.i)
+        records = sharer.o
         pair, head, last = records.payload, Signal(self.sizes.head), Signal()
         inside, ready, moves = Signal(), Signal(self.pes), Signal()
         m.d.comb += [
@@ -237,7 +255,7 @@ class RecordDispatcher(wiring.Component):
             moves.eq(records.valid & records.ready),
             smoother.hops.eq(self.hops),
             smoother.take.eq(moves & ~inside),
-            smoother.work.eq(head.hubs + _ROW * head.nodes),
+            smoother.work.eq(head.hubs + _ROW * sharer.rows),
             smoother.done.eq(moves & last),
             self.smoothed.eq(smoother.take & smoother.moved),
         ]
@@ -259,4 +277,4 @@ class RecordDispatcher(wiring.Component):
             m.d.sync += smoother.room[n].eq(queue.level < _AHEAD)
             idle.append(queue.empty & unpacker.idle)
         m.d.sync += Cover(records.valid & ~smoother.pe.any(), "a record waits for its PE")
-        return Cat(idle).all()
+        return sharer.idle & Cat(idle).all()

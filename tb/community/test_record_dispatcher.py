@@ -9,6 +9,7 @@ import cocotb
 import pytest
 
 from contracts import RECORD_HEADER
+from contracts.communities import PIECE_BITS
 from golden.locator.allocator import Allocator
 from hw.community.record_dispatcher import RecordDispatcher
 from sim.harness import parameters, simulate
@@ -127,7 +128,7 @@ async def begin(dut: Any, **pace: Any) -> tuple[Bench, RecordDispatcher, PEs, Re
     bench = await start(dut, model, **pace)
     # All VIDs are located.
     dut.first.value, dut.vertices.value = 0, 1 << sizes["vid_bits"]
-    dut.hops.value = 3
+    dut.hops.value, dut.split.value = 3, 0
     return bench, model, PEs(bench, model), Records(bench, model)
 
 
@@ -348,6 +349,49 @@ async def who_gets_what_is_what_the_allocator_says(dut: Any, hops: int) -> None:
         assert int(dut.whole.value)
         await pes.replay(sent)
         check(sent)
+
+
+@cocotb.test()
+@cocotb.parametrize(hops=[0, 3], stall=[0.0, 0.5])
+async def much_work_is_shared(dut: Any, hops: int, stall: float) -> None:
+    """Each piece of a record with more work than a limit comes once, in a layer and its replays; others come whole."""
+    bench, model, pes, records = await begin(dut, stall=stall)
+    width = model.sizes.width
+    size = width >> PIECE_BITS
+    dut.hops.value = hops
+    for split in (1, width // 4, width, 2 * width - 1, 2 * width):
+        dut.split.value = split
+        golden = Allocator(model.pes, hops, 1 << 31, 1 << 15)
+        await bench.reset()
+        await bench.pulse(dut.start, then=1)
+        pes.forget()
+        sent = few(records, model)
+        wanted: list[list[tuple[int, ...]]] = [[] for _ in range(model.pes)]
+        for words in sent:
+            fields = RECORD_HEADER.unpack(words[0]["data"])
+            nodes, (head, *others) = fields["nodes"], issued(words)
+            pieces = range(0, nodes, size) if work_of(words[0]["data"]) > split and nodes > size else ()
+            for piece, first in enumerate(pieces):
+                golden.add(0, 2 * min(size, nodes - first) + fields["hubs"], 1)
+                share = RECORD_HEADER.unpack(head) | {"shared": 1, "piece": piece}
+                wanted[golden.allocation.assignments[-1].pe].append((RECORD_HEADER.pack(share), *others))
+            if not pieces:
+                golden.add(0, work_of(words[0]["data"]), 1)
+                wanted[golden.allocation.assignments[-1].pe].append((head, *others))
+        beats = sum(len(record) for given in wanted for record in given)
+        # In one order.
+        bench.drive("i__0", chain(*sent))
+        for n in range(model.streams):
+            bench.drive(f"i__{n}", [END])
+        for again in (False, True, True):
+            if again:
+                assert int(dut.whole.value)
+                pes.forget()
+                await bench.pulse(dut.replay, then=1)
+            await finished(bench, pes, beats)
+            assert Counter(chain(*pes.all_records())) == Counter(chain(*wanted))
+            if not stall and not again:
+                assert pes.all_records() == wanted
 
 
 @cocotb.test()
