@@ -172,6 +172,8 @@ class Collector(wiring.Component):
                     content.last_part.eq(fits),
                     content.hub_edges.eq(record.hub_edges),
                     content.end.eq(0),
+                    content.shared.eq(0),
+                    content.piece.eq(0),
                     content.reserved.eq(0),
                     out.valid.eq(1),
                     out.payload.data.eq(content),
