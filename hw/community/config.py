@@ -34,6 +34,8 @@ class CommunityChipletConfig(Parameters):
         Most hubs of a unit.
     hops
         Reach of the allocator's smoothing, in PEs.
+    split
+        Most work of a record that goes to a PE whole, a node counting two and a hub one; 0: every record does.
     depth
         Most outstanding beats of the feature reader; as many as the memory's latency in cycles plus a burst keep it
         busy.
@@ -54,7 +56,7 @@ class CommunityChipletConfig(Parameters):
     #: As in `GatherChipletConfig`.
     kind: ClassVar[Literal["community"]] = "community"
     counters: ClassVar[tuple[str, ...]] = (
-        "gross", "formed", "worked", "smoothed", "replayed", "communities", "hubs", "rounds", "edges_read",
+        "gross", "formed", "worked", "smoothed", "shared", "replayed", "communities", "hubs", "rounds", "edges_read",
     )  # fmt: skip
 
     community: CommunityConfig = part(CommunityConfig, follows=("partials", "vid_bits"))
@@ -65,6 +67,7 @@ class CommunityChipletConfig(Parameters):
     units: int = size(4, values=(1, 2, 4, 8, 16))
     hubs: int = size(512, 8, 1 << 16, power=True)
     hops: int = size(3, 0, 3)
+    split: int = size(0, 0, 511)
     depth: int = size(128, 16, 4096)
     kept: int = size(4096, 32, power=True)
     finishers: int = size(1, 1, lambda chiplet: chiplet.pes + chiplet.units)

@@ -146,9 +146,9 @@ class CommunityEngine(wiring.Component):
     ----------
     command, executed, ...
         As for `hw.chiplet.unit.Engine`.
-    gross, formed, worked, smoothed, replayed : Out(32)
+    gross, formed, worked, smoothed, shared, replayed : Out(32)
         Vectors added to rows or subtracted; sums formed; cycles of the adders, over all PEs; records that another PE
-        than the one in turn got; locations saved because records were kept. All since reset.
+        than the one in turn got; records issued in shares; locations saved because records were kept. All since reset.
     communities, hubs, rounds, edges_read : Out(32)
         Of the last layer that was located, all its tiles together; ``rounds`` is the largest number of a tile.
     """
@@ -308,6 +308,7 @@ class CommunityEngine(wiring.Component):
                 dispatcher.behind.eq(controller.behind),
                 dispatcher.turn.eq(controller.turn),
                 dispatcher.hops.eq(self.config.hops),
+                dispatcher.split.eq(self.config.split),
                 dispatcher.first.eq(controller.first_located),
                 dispatcher.vertices.eq(self._known(controller.first_located, controller.vertices_located)),
                 dispatcher.replay.eq(controller.replay),
@@ -670,6 +671,7 @@ class CommunityEngine(wiring.Component):
             ]
         m.d.sync += [
             self.smoothed.eq(self.smoothed + sum(dispatcher.smoothed for dispatcher in dispatchers)),
+            self.shared.eq(self.shared + sum(dispatcher.shared for dispatcher in dispatchers)),
             self.replayed.eq(self.replayed + blocks.controller.replay),
         ]
         m.submodules.counters = counters = LocationCounters()

@@ -1,6 +1,7 @@
 """Community chiplet: whole inferences on small graphs bit by bit, errors, resets, and exact cycles."""
 
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -632,6 +633,28 @@ def test_any_graph_in_any_tiles_is_exact(tmp_path: Path) -> None:
         work.append(Job([image], Settings(latency=int(random.integers(1, 40)), stall=0.3 * (seed % 2), seed=seed)))
     found = [mismatches(given, out) for given, out in zip(problems, run(work, tmp_path), strict=True)]
     assert not any(found), found
+
+
+def test_records_in_shares_are_exact(tmp_path: Path) -> None:
+    """Karate and two cliques that share a vertex, whose records are issued in shares in both layers; all models."""
+    given: list[Problem] = []
+    for name, model in product(("karate", "synthetic:windmill,nodes=41,degree=20"), MODELS):
+        random = np.random.default_rng(len(given))
+        graph = load(name)
+        rows = random.normal(size=(graph.nodes, 9)).astype(np.float32)
+        features = sparse.csr_array(rows * (random.random(rows.shape) < 0.3))
+        given.append(random_problem(replace(graph, features=features), model, [8, 5], len(given), RELU, NEURAL.core))
+    work = [
+        Job(
+            [build_community_image(one, Schedule(1 << 10), LIMITS, WAYS[n % len(WAYS)])],
+            Settings(latency=20, stall=0.2 * (n % 2), seed=n),
+        )
+        for n, one in enumerate(given)
+    ]
+    found = run(work, tmp_path, "community_shares", pes=3, split=8)
+    assert [mismatches(one, out) for one, out in zip(given, found, strict=True)] == [[]] * len(work)
+    counted = [(out.run.counters["shared"], out.run.counters["communities"]) for out in found]
+    assert all(shared for shared, _ in counted), counted
 
 
 @pytest.mark.parametrize("clusters", [2, pytest.param(4, marks=full)])
