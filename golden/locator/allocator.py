@@ -42,7 +42,7 @@ class Allocation:
     loads
         Work of every PE.
     smoothed, remapped
-        Numbers of tasks moved to another PE than their turn's, and of split tasks.
+        Numbers of tasks and pieces moved to another PE than their turn's, and of split tasks.
     """
 
     assignments: list[Assignment]
@@ -64,9 +64,9 @@ def work_of(record: Record) -> tuple[int, int]:
 class Allocator:
     """PEs in a ring; tasks come to them in turn and move to a less busy neighbour, or are split.
 
-    A task goes whole to the least busy PE within `hops` of the one whose turn it is, if that PE then has at most
-    `threshold` more than the least busy of all. Otherwise it is extreme: it is split, and each `grain` rows go to the
-    least busy PE of all. Of equally busy PEs the nearest is taken, upwards before downwards; of all PEs the lowest.
+    A task goes to the least busy PE within `hops` of the one whose turn it is; of equals to the nearest, upwards before
+    downwards. If that PE would then have more than `threshold` more than the least busy of all, the task is extreme:
+    it is split, and each `grain` rows go where a task goes then, one after the other. Fewer rows are never split.
 
     Parameters
     ----------
@@ -78,6 +78,9 @@ class Allocator:
         Largest difference of loads that a whole task may cause.
     grain
         Rows of a piece, at least 1.
+    most
+        Largest load that is told apart, one less than a power of two: loads beyond it count as much. When all have half
+        of that power, it is taken off all. Default: there is no limit.
 
     Raises
     ------
@@ -85,7 +88,7 @@ class Allocator:
         If a value is out of range.
     """
 
-    def __init__(self, pes: int, hops: int, threshold: int, grain: int) -> None:
+    def __init__(self, pes: int, hops: int, threshold: int, grain: int, most: int | None = None) -> None:
         if not 1 <= pes <= 64:
             raise InputError("allocator, pes", f"is {pes}", "1..64")
         if not 0 <= hops <= HOPS_MAX:
@@ -94,32 +97,49 @@ class Allocator:
             raise InputError("allocator, threshold", f"is {threshold}", "at least 0")
         if grain < 1:
             raise InputError("allocator, grain", f"is {grain}", "at least 1")
-        self.pes, self.hops, self.threshold, self.grain = pes, hops, threshold, grain
+        self.pes, self.hops, self.threshold, self.grain, self.most = pes, hops, threshold, grain, most
         self.turn = 0
         self.allocation = Allocation([], [0] * pes)
+        # Loads as they are told apart.
+        self._loads = [0] * pes
 
-    def add(self, task: int, rows: int, columns: int) -> None:
-        """Allocate one task of `rows` times `columns` positions."""
-        found, loads = self.allocation, self.allocation.loads
-        home, self.turn = self.turn, (self.turn + 1) % self.pes
-        order = [home] + [(home + sign * hop) % self.pes for hop in range(1, self.hops + 1) for sign in (1, -1)]
-        chosen = min(order, key=lambda pe: loads[pe])
-        if loads[chosen] + rows * columns <= min(loads) + self.threshold:
-            found.smoothed += chosen != home
-            self._give(Assignment(task, chosen, 0, rows), columns)
-            return
-        found.remapped += 1
-        for first in range(0, rows, self.grain):
-            least = min(range(self.pes), key=lambda pe: loads[pe])
-            self._give(Assignment(task, least, first, min(self.grain, rows - first)), columns)
+    def add(self, task: int, rows: int, columns: int, every: int = 0) -> None:
+        """Allocate one task.
 
-    def _give(self, assignment: Assignment, columns: int) -> None:
-        self.allocation.assignments.append(assignment)
-        self.allocation.loads[assignment.pe] += assignment.rows * columns
+        Parameters
+        ----------
+        task
+            Its number.
+        rows, columns
+            Rows of the task, and the work of each.
+        every
+            Work of the task, and of each of its pieces, beside that of their rows.
+        """
+        if self._loads[self._chosen()] + rows * columns + every <= min(self._loads) + self.threshold:
+            pieces = [range(rows)]
+        else:
+            pieces = [range(first, min(first + self.grain, rows)) for first in range(0, rows, self.grain)]
+        self.allocation.remapped += len(pieces) > 1
+        for piece in pieces:
+            self._give(Assignment(task, self._chosen(), piece.start, len(piece)), len(piece) * columns + every)
 
-    def retire(self, pe: int, work: int) -> None:
-        """Take off `work` that a PE has done."""
-        self.allocation.loads[pe] -= work
+    def _chosen(self) -> int:
+        """Return the least busy PE within reach."""
+        steps = [0] + [sign * hop for hop in range(1, self.hops + 1) for sign in (1, -1)]
+        return min(((self.turn + step) % self.pes for step in steps), key=lambda pe: self._loads[pe])
+
+    def _give(self, assignment: Assignment, work: int) -> None:
+        found, loads = self.allocation, self._loads
+        found.assignments.append(assignment)
+        found.smoothed += assignment.pe != self.turn
+        found.loads[assignment.pe] += work
+        loads[assignment.pe] += work
+        if self.most is not None:
+            half = (self.most + 1) // 2
+            loads[assignment.pe] = min(loads[assignment.pe], self.most)
+            if min(loads) >= half:
+                self._loads = [load - half for load in loads]
+        self.turn = (self.turn + 1) % self.pes
 
 
 def longest_first(works: Iterable[int], pes: int) -> list[int]:

@@ -35,7 +35,8 @@ class CommunityChipletConfig(Parameters):
     hops
         Reach of the allocator's smoothing, in PEs.
     split
-        Most work of a record that goes to a PE whole, a node counting two and a hub one; 0: every record does.
+        Largest difference between a record's PE and the least busy one of its cluster with which it goes to a PE whole,
+        in work, of which a node has two and a hub one; other records are split. 0: none is.
     depth
         Most outstanding beats of the feature reader; as many as the memory's latency in cycles plus a burst keep it
         busy.
@@ -59,7 +60,7 @@ class CommunityChipletConfig(Parameters):
         "gross", "formed", "worked", "smoothed", "shared", "replayed", "communities", "hubs", "rounds", "edges_read",
     )  # fmt: skip
 
-    community: CommunityConfig = part(CommunityConfig, follows=("partials", "vid_bits"))
+    community: CommunityConfig = part(CommunityConfig, follows=("partials", "vid_bits", "shares"))
     locator: LocatorConfig = part(LocatorConfig, follows=("apart", "external", "page", "window"))
     clusters: int = size(1, values=(1, 2, 4))
     combiners: int = size(8, 1, 16)
@@ -94,7 +95,8 @@ class CommunityChipletConfig(Parameters):
                 f"community.width must be at least {self.locator.c_max + self.locator.hubs}, c_max and hubs of the "
                 f"locator, not {self.community.width!r}"
             )
-        object.__setattr__(self, "community", replace(self.community, vid_bits=max(3, self.locator.node_bits)))
+        vid_bits = max(3, self.locator.node_bits)
+        object.__setattr__(self, "community", replace(self.community, vid_bits=vid_bits, shares=self.split > 0))
         object.__setattr__(self, "locator", replace(self.locator, apart=self.clusters > 1))
 
     @property

@@ -267,7 +267,7 @@ class CommunityEngine(wiring.Component):
             groupers=[RecordGrouper(community.width, community.vid_bits) for _ in range(streams)],
             dispatcher=RecordDispatcher(
                 pes, config.kept // config.clusters, streams, community.width, community.vid_bits,
-                partials=config.partials,
+                partials=config.partials, shares=community.shares,
             ),
             vertices=VertexDispatcher(community, pes, units, nodes, number, config.clusters),
             features=FeatureReader(community, combiners, self.port[0], config.depth),
@@ -308,11 +308,12 @@ class CommunityEngine(wiring.Component):
                 dispatcher.behind.eq(controller.behind),
                 dispatcher.turn.eq(controller.turn),
                 dispatcher.hops.eq(self.config.hops),
-                dispatcher.split.eq(self.config.split),
                 dispatcher.first.eq(controller.first_located),
                 dispatcher.vertices.eq(self._known(controller.first_located, controller.vertices_located)),
                 dispatcher.replay.eq(controller.replay),
             ]
+            if self.config.split:
+                m.d.comb += dispatcher.split.eq(self.config.split)
 
     @staticmethod
     def _begins(blocks: _Blocks) -> Any:
@@ -511,7 +512,8 @@ class CommunityEngine(wiring.Component):
             self._want(m, blocks, n)
             m.d.comb += [
                 unit.start.eq(controller.start),
-                unit.replay.eq(again),
+                # Loads are others then, so other records are split, and hubs are asked for by other numbers of shares.
+                unit.replay.eq(again & (self.config.split == 0)),
                 unit.close.eq(controller.finish),
                 unit.first.eq(controller.first),
                 unit.vertices.eq(self._summed(blocks)),
@@ -671,9 +673,10 @@ class CommunityEngine(wiring.Component):
             ]
         m.d.sync += [
             self.smoothed.eq(self.smoothed + sum(dispatcher.smoothed for dispatcher in dispatchers)),
-            self.shared.eq(self.shared + sum(dispatcher.shared for dispatcher in dispatchers)),
             self.replayed.eq(self.replayed + blocks.controller.replay),
         ]
+        if self.config.split:
+            m.d.sync += self.shared.eq(self.shared + sum(dispatcher.shared for dispatcher in dispatchers))
         m.submodules.counters = counters = LocationCounters()
         m.d.comb += [
             counters.begins.eq(self._begins(blocks)),

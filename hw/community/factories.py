@@ -12,6 +12,7 @@ from hw.community.pe import CommunityPE
 from hw.community.planner import Planner
 from hw.community.record_gate import RecordGate
 from hw.community.record_reader import RecordReader
+from hw.community.record_sharer import RecordSharer
 from hw.community.record_words import RecordUnpacker, WordFormat
 from hw.community.row_accumulator import RowAccumulator
 from hw.community.row_finisher import RowFinisher
@@ -28,6 +29,7 @@ __all__ = [
     "planner",
     "reader",
     "record_gate",
+    "record_sharer",
     "record_unpacker",
     "row_accumulator",
     "row_finisher",
@@ -90,6 +92,11 @@ def row_sender(**parameters: Any) -> RowSender:
 def record_gate(width: int, vid_bits: int, depth: int) -> RecordGate:
     """Return a `RecordGate`."""
     return RecordGate(WordFormat(width, vid_bits), depth)
+
+
+def record_sharer(width: int, vid_bits: int) -> RecordSharer:
+    """Return a `RecordSharer`."""
+    return RecordSharer(WordFormat(width, vid_bits, shares=True))
 
 
 def record_unpacker(width: int, vid_bits: int) -> RecordUnpacker:

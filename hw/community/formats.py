@@ -57,6 +57,8 @@ class CommunityConfig(Parameters):
         high halves count 2^16 times.
     vid_bits
         Bits of the VIDs in records.
+    shares
+        Whether records may be shares of others, which are split over PEs (I5).
 
     Raises
     ------
@@ -79,6 +81,7 @@ class CommunityConfig(Parameters):
     ways: int = size(1, 1, lambda pe: pe.lanes, power=True)
     partials: bool = False
     vid_bits: int = size(VID_BITS, 3, VID_BITS)
+    shares: bool = False
 
     @property
     def slots(self) -> int:
@@ -225,7 +228,7 @@ class CommunityConfig(Parameters):
 
     @property
     def kept(self) -> data.StructLayout:
-        """Whether the row at ``slot`` is kept: a node row of the share, or that of a hub joined to one of these."""
+        """Whether the row at ``slot`` is kept: a node row of a share, or that of a hub joined to one of these."""
         return data.StructLayout({"slot": range(self.slots), "kept": 1})
 
     @property
@@ -277,13 +280,17 @@ class CommunityConfig(Parameters):
 
     @property
     def partial(self) -> data.StructLayout:
-        """A chunk of a partial sum of the hub ``vid``; ``last`` ends it."""
+        """A chunk of a partial sum of the hub ``vid``; ``last`` ends it.
+
+        ``empty``, with `shares`: nothing was added to it, and ``data`` means nothing.
+        """
         return data.StructLayout(
             {
                 "vid": self.vid_bits,
                 "chunk": range(self.chunks),
                 "data": self.chunk,
                 "last": 1,
+                **({"empty": 1} if self.shares else {}),
             }
         )
 

@@ -362,6 +362,10 @@ class HubUnit(wiring.Component):
         ]
         with m.If(self.partial.ready):
             m.d.sync += [held.eq(self.partial.valid), partial.eq(self.partial.payload)]
+            if self.config.shares:
+                # The registers' reset: a gate for each bit where the sum is read would take 500 LUTs in every PE.
+                with m.If(self.partial.payload.empty):
+                    m.d.sync += partial.data.as_value().eq(0)
 
     def _send_sums(self, m: Module, asked: Any) -> None:
         """Look at all summed hubs in turn: complete ones leave, the others circulate until they are complete.

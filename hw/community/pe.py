@@ -122,7 +122,8 @@ class CommunityPE(wiring.Component):
             begun.i.payload.eq(reader.begun.payload),
         ]
         connect(m, reader.vertex, sender.vertex)
-        connect(m, reader.kept, sender.kept)
+        if config.shares:
+            connect(m, reader.kept, sender.kept)
         connect(m, reader.refused, flipped(self.refused))
         connect(m, flipped(self.rows), filler.rows)
         connect(m, flipped(self.hub_rows), filler.hub_rows)

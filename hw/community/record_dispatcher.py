@@ -18,7 +18,7 @@ from hw.community.record_words import (
     ends_record,
 )
 from hw.community.replay_fifo import ReplayFifo
-from hw.community.smoother import Smoother
+from hw.community.smoother import LOAD_BITS, Smoother
 from hw.contracts import struct
 from hw.locator.formats import RecordBeat
 from hw.stream.arbiter import merge
@@ -58,14 +58,16 @@ class RecordDispatcher(wiring.Component):
         Bits of a VID.
     partials
         Rows may be exchanged.
+    shares
+        Records may be split over PEs.
 
     Attributes
     ----------
     hops : In(2)
         Reach of smoothing; constant while there are records.
-    split : In
-        Most work of a record that is issued whole, a node counting two and a hub one; 0: all are. Others are issued in
-        shares (`hw.community.record_sharer.RecordSharer`). Constant while there are records.
+    split : In(9)
+        With `shares`: largest difference of loads that a whole record may make; see
+        `hw.community.smoother.Smoother`. Constant while there are records.
     first, vertices : In
         VIDs that are located, from the first one; constant while records come.
     holds : In(1)
@@ -91,7 +93,7 @@ class RecordDispatcher(wiring.Component):
     smoothed : Out(1)
         Pulse: a record went to a PE other than its turn's.
     shared : Out(1)
-        Pulse: a record is issued in shares.
+        With `shares`, pulse: a record is issued in shares.
 
     Raises
     ------
@@ -108,16 +110,16 @@ class RecordDispatcher(wiring.Component):
         vid_bits: int = 13,
         *,
         partials: bool = False,
+        shares: bool = False,
     ) -> None:
-        self.pes, self.depth, self.streams, self.partials = pes, depth, streams, partials
-        self.sizes = WordFormat(width, vid_bits)
+        self.pes, self.depth, self.streams, self.partials, self.shares = pes, depth, streams, partials, shares
+        self.sizes = WordFormat(width, vid_bits, shares)
         # Records of every other location are marked, so that they do not go before their turn.
         self._store = ReplayFifo(data.StructLayout({"pair": self.sizes.pair, "turn": 1}), depth)
-        self._smoother = Smoother(pes, (_ROW * width).bit_length())
+        self._smoother = Smoother(pes, (_ROW * width).bit_length(), remaps=shares)
         super().__init__(
             {
                 "hops": In(2),
-                "split": In(len(self._smoother.work)),
                 "first": In(vid_bits),
                 "vertices": In(vid_bits + 1),
                 "holds": In(1),
@@ -131,7 +133,7 @@ class RecordDispatcher(wiring.Component):
                 "there": Out(1),
                 "ended": Out(1),
                 "smoothed": Out(1),
-                "shared": Out(1),
+                **({"split": In(LOAD_BITS - 1), "shared": Out(1)} if shares else {}),
             }
         )
 
@@ -236,16 +238,8 @@ class RecordDispatcher(wiring.Component):
     def _issue(self, m: Module, records: Any) -> Any:
         """Send each record to the PE that is selected when its head is there; return whether all are out."""
         m.submodules.smoother = smoother = self._smoother
-        m.submodules.sharer = sharer = RecordSharer(self.sizes, len(smoother.work))
-        whole = Signal(self.sizes.head)
-        m.d.comb += [
-            whole.eq(records.payload.words[0].data),
-            sharer.split.eq(self.split),
-            sharer.work.eq(whole.hubs + _ROW * whole.nodes),
-            self.shared.eq(sharer.shared),
-        ]
-        connect(m, records, sharer.i)
-        records = sharer.o
+        sharer = self._share(m, records) if self.shares else None
+        records = sharer.o if sharer else records
         pair, head, last = records.payload, Signal(self.sizes.head), Signal()
         inside, ready, moves = Signal(), Signal(self.pes), Signal()
         m.d.comb += [
@@ -255,7 +249,7 @@ class RecordDispatcher(wiring.Component):
             moves.eq(records.valid & records.ready),
             smoother.hops.eq(self.hops),
             smoother.take.eq(moves & ~inside),
-            smoother.work.eq(head.hubs + _ROW * sharer.rows),
+            smoother.work.eq(head.hubs + _ROW * (sharer.rows if sharer else head.nodes)),
             smoother.done.eq(moves & last),
             self.smoothed.eq(smoother.take & smoother.moved),
         ]
@@ -277,4 +271,18 @@ class RecordDispatcher(wiring.Component):
             m.d.sync += smoother.room[n].eq(queue.level < _AHEAD)
             idle.append(queue.empty & unpacker.idle)
         m.d.sync += Cover(records.valid & ~smoother.pe.any(), "a record waits for its PE")
-        return sharer.idle & Cat(idle).all()
+        return (sharer.idle if sharer else 1) & Cat(idle).all()
+
+    def _share(self, m: Module, records: Any) -> RecordSharer:
+        """Split records with which their PE would have too much more than another."""
+        smoother, whole = self._smoother, Signal(self.sizes.head)
+        m.submodules.sharer = sharer = RecordSharer(self.sizes)
+        connect(m, records, sharer.i)
+        m.d.comb += [
+            whole.eq(records.payload.words[0].data),
+            smoother.whole.eq(whole.hubs + _ROW * whole.nodes),
+            smoother.split.eq(self.split),
+            sharer.extreme.eq(smoother.extreme),
+            self.shared.eq(sharer.shared),
+        ]
+        return sharer

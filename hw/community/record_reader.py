@@ -56,7 +56,8 @@ class RecordReader(wiring.Component):
     vertex : stream of ``config.request``, always ready
         Each vertex of a record, once, when it is requested.
     kept : stream of ``config.kept``, always ready
-        Whether each row is kept: with its vertex, and again when a hub turns out to be joined to a node of the share.
+        With ``config.shares``: whether each row is kept, with its vertex, and again when a hub turns out to be joined
+        to a node of the share.
     node_request, hub_request : streams of ``config.request``
         Requests for features of nodes, and for combined rows of hubs, each in the order of columns.
     begun : stream of ``config.record``, always ready
@@ -84,7 +85,7 @@ class RecordReader(wiring.Component):
                 "vertices": In(config.vid_bits + 1),
                 "i": In(stream.Signature(RecordBeat)),
                 "vertex": Out(stream.Signature(config.request, always_ready=True)),
-                "kept": Out(stream.Signature(config.kept, always_ready=True)),
+                **({"kept": Out(stream.Signature(config.kept, always_ready=True))} if config.shares else {}),
                 "node_request": Out(stream.Signature(config.request)),
                 "hub_request": Out(stream.Signature(config.request)),
                 "begun": Out(stream.Signature(config.record, always_ready=True)),
@@ -108,10 +109,8 @@ class RecordReader(wiring.Component):
         # Rows of the record that are summed; whether the row under way is; whether a row has no diagonal.
         self._summed, self._linked = Signal(config.width, reset_less=True), Signal()
         self._wanted = Signal()
-        # The record is a share, of this piece; node rows; the vertex or row to come, and the row under way, is in it.
-        self._shared, self._piece = Signal(), Signal(PIECE_BITS)
-        self._nodes = Signal(config.width, reset_less=True)
-        self._inside, self._shares, self._joins, self._keeps = (Signal() for _ in range(4))
+        # The vertex to come is a node; it, or the row to come, is in the share, as all are of a whole record.
+        self._is_node, self._inside = Signal(), Signal(init=1)
         self._unlinked = Signal()
         # The row, and what becomes its column; both are cleared, a word of the row comes.
         self._row, self._stored = Signal(config.width), Signal(config.width)
@@ -123,6 +122,8 @@ class RecordReader(wiring.Component):
         self._hubs = Signal(min(_GROUP, config.width))
         # One of them is chosen, and was in the cycle before.
         self._chooses, self._chosen = Signal(), Signal(config.row_bits)
+        # The bit of a row is put into the column of a hub.
+        self._reads = Signal()
         self._word = Signal(range(max(2, -(-config.width // _BEAT))))
 
     def elaborate(self, platform: object) -> Module:
@@ -137,10 +138,7 @@ class RecordReader(wiring.Component):
             room.eq(room - Mux(begins, rows, 0) + self.freed),
         ]
         ask = self._requests(m)
-        m.d.comb += [
-            self._following.eq(Cat(self._first_row, self._mark[:-1])),
-            self._inside.eq(~self._shared | (index[config.row_bits - PIECE_BITS : config.row_bits] == self._piece)),
-        ]
+        m.d.comb += self._following.eq(Cat(self._first_row, self._mark[:-1]))
         stores, clears, loads = Signal(), Signal(), Signal()
         self._store(m, stores=stores, clears=clears)
         last_node, last_row, last_vertex, too_wide = Signal(), Signal(), Signal(), Signal()
@@ -178,8 +176,6 @@ class RecordReader(wiring.Component):
                     record.eq(self.begun.payload),
                     self._hub_edges.eq(header.hub_edges),
                     self._bitmap_rows.eq(header.nodes),
-                    self._shared.eq(header.shared),
-                    self._piece.eq(header.piece),
                     self._slot.eq(self._base),
                     index.eq(0),
                 ]
@@ -191,7 +187,8 @@ class RecordReader(wiring.Component):
                 with m.If(self.i.valid & self.i.payload.last):
                     m.next = "HEADER"
             with m.State("NODES"):
-                with m.If(ask(self._hub_edges, last_node, self._inside)):
+                m.d.comb += self._is_node.eq(1)
+                with m.If(ask(self._hub_edges, last_node)):
                     # What columns of hubs are cleared with.
                     m.d.sync += self._stored[0].eq(record.single & self._wanted)
                     m.next = "HUBS"
@@ -200,7 +197,7 @@ class RecordReader(wiring.Component):
                         m.next = "ROWS"
             with m.State("HUBS"):
                 m.d.comb += clears.eq(self.vertex.valid)
-                with m.If(ask(1, last_vertex, None)):
+                with m.If(ask(1, last_vertex)):
                     self._turn(m)
                     m.next = "ROWS"
             with m.State("ROWS"):
@@ -236,13 +233,12 @@ class RecordReader(wiring.Component):
                 with m.If(self.o.ready):
                     m.next = "HEADER"
         self._load_group(m, loads=stores | loads, first=stores)
-        self._move(m)
+        self._move(m, self._share(m, header) if config.shares else None)
         m.d.comb += self.asking.eq(fsm.ongoing("NODES") | fsm.ongoing("HUBS") | self.hub_request.valid)
         m.d.sync += [
             Cover(records == 0, "as many records as may be"),
             Cover(self.i.valid & begins & (rows == room), "every slot is taken"),
             Cover(begins & (self._base + rows > config.slots), "a record goes round the end of the ring"),
-            Cover(begins & header.shared & (header.piece != 0), "a share of a later piece"),
         ]
         return m
 
@@ -270,22 +266,16 @@ class RecordReader(wiring.Component):
             self.hub_request.valid.eq(out.o.valid & out.o.payload.hub),
             out.o.ready.eq(Mux(out.o.payload.hub, self.hub_request.ready, self.node_request.ready)),
         ]
-        node, summed = Signal(), Signal()
+        summed = Signal()
         m.d.comb += [
             self._wanted.eq((vid - self.first)[: bits + 1] < self.vertices),
-            summed.eq(self._wanted & (~node | self._inside)),
+            summed.eq(self._wanted & (~self._is_node | self._inside)),
         ]
         with m.If(moves):
-            m.d.sync += [
-                self._summed.eq(Mux(summed, self._summed | self._mark, self._summed & ~self._mark)),
-                self._nodes.eq(Mux(node, self._nodes | self._mark, self._nodes & ~self._mark)),
-            ]
+            m.d.sync += self._summed.eq(Mux(summed, self._summed | self._mark, self._summed & ~self._mark))
 
-        def ask(hub: Any, last: Value, inside: Value | None) -> Value:
-            """Ask for a node that is `inside` of the share or not, or for a hub."""
+        def ask(hub: Any, last: Value) -> Value:
             m.d.comb += [asks.eq(1), out.i.payload.hub.eq(hub), self.i.ready.eq(out.i.ready & (lane | last))]
-            # All hubs of one node are joined to it.
-            m.d.comb += [node.eq(inside is not None), self._keeps.eq(self._record.single if inside is None else inside)]
             with m.If(moves):
                 self._next(m)
                 m.d.sync += lane.eq(~lane & ~last)
@@ -307,20 +297,48 @@ class RecordReader(wiring.Component):
         m.d.sync += [self._index.eq(0), self._slot.eq(self._record.base - 1), self._first_row.eq(1)]
         m.d.comb += self._turns.eq(1)
 
-    def _move(self, m: Module) -> None:
+    def _share(self, m: Module, header: Any) -> Signal:
+        """Tell rows of a share from others; return the nodes' rows.
+
+        Rows that are kept are nodes of the piece, and hubs that are joined to one of these. All hubs of a record of one
+        node are joined to it.
+        """
+        config, reads = self.config, self._reads
+        shared, piece, nodes = Signal(), Signal(PIECE_BITS), Signal(config.width, reset_less=True)
+        # The row under way is in the share, and was in the cycle before.
+        within, joins = Signal(), Signal()
+        with m.If(self._opens):
+            m.d.sync += [shared.eq(header.shared), piece.eq(header.piece)]
+        with m.If(self.vertex.valid):
+            m.d.sync += nodes.eq(Mux(self._is_node, nodes | self._mark, nodes & ~self._mark))
+        with m.If(self._passes):
+            m.d.sync += within.eq(self._inside)
+        m.d.sync += joins.eq(within)
+        m.d.comb += [
+            self._inside.eq(~shared | (self._index[config.row_bits - PIECE_BITS : config.row_bits] == piece)),
+            self.kept.valid.eq(self.vertex.valid | (reads & joins)),
+            self.kept.payload.slot.eq(self.columns.address),
+            self.kept.payload.kept.eq(reads | Mux(self._is_node, self._inside, self._record.single)),
+        ]
+        m.d.sync += [
+            Cover(self.begun.valid & header.shared & (header.piece != 0), "a share of a later piece"),
+            Cover(reads & ~joins, "a node outside of the share has a hub"),
+        ]
+        return nodes
+
+    def _move(self, m: Module, nodes: Signal | None) -> None:
         """Move the mark, take words of a row; outside of the states, so that resets of registers clear both, not gates.
 
-        In front of the first row there is no mark.
+        In front of the first row there is no mark. In a share only `nodes` take a node outside of the piece.
         """
         with m.If(self._passes):
-            m.d.sync += [self._mark.eq(self._following), self._shares.eq(self._inside)]
+            m.d.sync += self._mark.eq(self._following)
         with m.If(self._opens | self._turns):
             m.d.sync += [self._mark.eq(0), self._mark[0].eq(self._opens)]
         # A row of rows that are summed, and without the diagonal if it does not count: its mark comes with the next.
-        # Nodes outside of the share are added to no hub.
-        every = self.config.width
-        rows = self._summed & ~(self._following & self._unlinked.replicate(every))
-        rows &= self._nodes | self._inside.replicate(every)
+        rows = self._summed & ~(self._following & self._unlinked.replicate(self.config.width))
+        if nodes is not None:
+            rows &= nodes | self._inside.replicate(self.config.width)
         word, bits = self._word, min(self.config.width, _BEAT)
         data = self.i.payload.data[:bits]
         with m.If(self._comes):
@@ -348,29 +366,24 @@ class RecordReader(wiring.Component):
         row.
         """
         columns = self.columns
-        chooses, reads, read = Signal(), Signal(), Signal.like(self._chosen)
+        chooses, reads, read = Signal(), self._reads, Signal.like(self._chosen)
         m.d.sync += [
             chooses.eq(self._chooses),
             reads.eq(chooses),
             read.eq(self._chosen),
             self._unlinked.eq(self.settings.rooted & (self._record.rows != 1)),
             self._linked.eq((self._summed & self._mark).any()),
-            self._joins.eq(self._shares),
         ]
         m.d.comb += [
             self.column.address.eq(self._record.base + self._chosen),
             columns.enable.eq(stores | clears | (reads & self._linked)),
             columns.address.eq(Mux(reads, self._record.base + read, self._slot)),
             columns.data.eq(Mux(reads, self.column.data | self._mark, self._stored)),
-            self.kept.valid.eq(self.vertex.valid | (reads & self._joins)),
-            self.kept.payload.slot.eq(Mux(reads, self._record.base + read, self._slot)),
-            self.kept.payload.kept.eq(reads | self._keeps),
         ]
         m.d.sync += [
             Assert(~(reads & (stores | clears)), "one column is written at a time"),
             Assert(~(chooses & columns.enable & (columns.address == self.column.address)), "a column is read at rest"),
             Cover(reads & chooses, "hub columns written in a row"),
-            Cover(reads & ~self._joins, "a node outside of the share has a hub"),
         ]
 
     def _load_group(self, m: Module, *, loads: Value, first: Value) -> None:

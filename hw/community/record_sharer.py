@@ -1,4 +1,4 @@
-"""Record sharer: repeats a record with much work, once for each piece of its node rows (I5)."""
+"""Record sharer: repeats an extreme record, once for each piece of its node rows (I5)."""
 
 from amaranth.hdl import Cat, Const, Cover, Module, Mux, Signal
 from amaranth.lib import memory, stream, wiring
@@ -13,7 +13,7 @@ __all__ = ["RecordSharer"]
 
 
 class RecordSharer(wiring.Component):
-    """Passes records on, and those with more work than `split` several times: as shares, in the order of pieces.
+    """Passes records on, and extreme ones several times: as shares, in the order of pieces.
 
     All shares of a record have the same words but for their head. The first one passes like a record of one node, in
     the cycles in which its pairs come, and is kept; the others are read from memory.
@@ -21,32 +21,27 @@ class RecordSharer(wiring.Component):
     Parameters
     ----------
     sizes
-        Of the words.
-    work_bits
-        Bits of work.
+        Of the words; with ``shares``.
 
     Attributes
     ----------
-    split : In(work_bits)
-        Most work of a record that is issued whole; 0: all are. Constant while there are records.
-    work : In(work_bits)
-        Work of the record whose head is offered.
+    extreme : In(1)
+        The record whose head is taken is to be split, if it has more rows than a piece. It may change until the head is
+        taken, and with it ``o`` and ``rows``.
     i, o : streams of ``sizes.pair``
-    rows : Out
+    rows : Out(sizes.count_bits)
         Node rows of the record or share whose head is offered.
     shared : Out(1)
         Pulse: a record is split.
     idle : Out(1)
         No share is left to issue.
-
     """
 
-    def __init__(self, sizes: WordFormat, work_bits: int) -> None:
+    def __init__(self, sizes: WordFormat) -> None:
         self.sizes = sizes
         super().__init__(
             {
-                "split": In(work_bits),
-                "work": In(work_bits),
+                "extreme": In(1),
                 "i": In(stream.Signature(sizes.pair)),
                 "o": Out(stream.Signature(sizes.pair)),
                 "rows": Out(sizes.count_bits),
@@ -73,7 +68,7 @@ class RecordSharer(wiring.Component):
         m.d.comb += [
             pair.eq(Mux(again, read.data, self.i.payload)),
             head.eq(pair.words[0].data),
-            splits.eq((self.split != 0) & (self.work > self.split) & (head.nodes > size)),
+            splits.eq(self.extreme & (head.nodes > size)),
             shared.eq(again | splits),
             out.eq(head),
             self.o.payload.eq(pair),

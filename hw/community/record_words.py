@@ -26,7 +26,8 @@ class WordFormat:
     A record is a head of counts and flags, then pairs of node VIDs, pairs of hub VIDs, and for every bitmap row as many
     words as it needs for its columns. Most records have one node and few hubs. Its VID is in the head then, and its row
     is left out: all bits are set but that of the node in parts after the first. The round is left out, and the number
-    of a part after the first becomes 1. In the head of a share the VID's place has a bit that is set, and its piece.
+    of a part after the first becomes 1. With `shares`, the VID's place in the head of a share has a bit that is set,
+    and its piece.
 
     Parameters
     ----------
@@ -34,10 +35,13 @@ class WordFormat:
         Most nodes and hubs of a record together.
     vid_bits
         Bits of a VID.
+    shares
+        Whether records may be shares of others (I5).
     """
 
     width: int
     vid_bits: int
+    shares: bool = False
 
     @property
     def count_bits(self) -> int:
@@ -48,9 +52,8 @@ class WordFormat:
     def head(self) -> data.StructLayout:
         """Layout of a record's first word."""
         counts = {"nodes": self.count_bits, "hubs": self.count_bits}
-        return data.StructLayout(
-            {**counts, "later": 1, "last_part": 1, "hub_edges": 1, "vid": max(self.vid_bits, 1 + PIECE_BITS)}
-        )
+        vid = max(self.vid_bits, 1 + PIECE_BITS) if self.shares else self.vid_bits
+        return data.StructLayout({**counts, "later": 1, "last_part": 1, "hub_edges": 1, "vid": vid})
 
     @property
     def word(self) -> data.StructLayout:
@@ -233,7 +236,7 @@ class RecordUnpacker(wiring.Component):
         m = Module()
         sizes, word, beat = self.sizes, self.i.payload, self.o.payload
         head, header = Signal(sizes.head), Signal(struct(RECORD_HEADER))
-        short, linked, shared = Signal(), Signal(), Signal()
+        short, linked = Signal(), Signal()
         # Lower half of a beat: that of a row, or the row of one node, into which two more hubs are shifted at a time.
         low, upper = Signal(_COLUMNS, reset_less=True), Signal()
         moves, vids = Signal(), Signal(2 * VID_BITS)
@@ -244,14 +247,18 @@ class RecordUnpacker(wiring.Component):
             header.part.eq(head.later),
             header.last_part.eq(head.last_part),
             header.hub_edges.eq(head.hub_edges),
-            shared.eq((head.nodes != 1) & head.vid[0]),
-            header.shared.eq(shared),
-            header.piece.eq(Mux(shared, head.vid[1 : 1 + PIECE_BITS], 0)),
             *(vids.word_select(n, VID_BITS).eq(word.data.word_select(n, sizes.vid_bits)) for n in range(2)),
             self.o.valid.eq(self.i.valid),
             self.i.ready.eq(self.o.ready),
             moves.eq(self.i.valid & self.o.ready),
         ]
+        if sizes.shares:
+            shared = Signal()
+            m.d.comb += [
+                shared.eq((head.nodes != 1) & head.vid[0]),
+                header.shared.eq(shared),
+                header.piece.eq(Mux(shared, head.vid[1 : 1 + PIECE_BITS], 0)),
+            ]
         with m.FSM() as fsm:
             with m.State("HEAD"):
                 alone = sizes.short(head.nodes, head.hubs)

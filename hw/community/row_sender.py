@@ -30,8 +30,8 @@ class RowSender(wiring.Component):
         Vertices that are summed: rows of others, as of a halo, leave no word.
     vertex : stream of ``config.request``, always ready
     kept : stream of ``config.kept``, always ready
-        Rows that a share of a record has: others leave no word if they are nodes', and zeros if they are hubs', for
-        which every request is answered.
+        With ``config.shares``: rows that a share of a record has. Others leave no word if they are nodes', and empty
+        ones if they are hubs', for which every request is answered.
     scale : stream of `kept_scale`, always ready
     own : stream of `own_chunk`, always ready
         Data of each row for its end; ``vertex`` arrives before its record, the others before ``there``.
@@ -62,7 +62,7 @@ class RowSender(wiring.Component):
                 "first": In(config.vid_bits),
                 "vertices": In(config.vid_bits + 1),
                 "vertex": In(stream.Signature(config.request, always_ready=True)),
-                "kept": In(stream.Signature(config.kept, always_ready=True)),
+                **({"kept": In(stream.Signature(config.kept, always_ready=True))} if config.shares else {}),
                 "scale": In(stream.Signature(kept_scale(config), always_ready=True)),
                 "own": In(stream.Signature(own_chunk(config), always_ready=True)),
                 "i": In(stream.Signature(config.record)),
@@ -88,8 +88,13 @@ class RowSender(wiring.Component):
         moves, reads = Signal(), Signal()
         offered, is_node, ends, retires = Signal(), Signal(), Signal(), Signal()
         offered_chunk, offered_address = Signal.like(chunk), Signal.like(address)
-        summed, kept = self._keep_wanted(m, moves, slot), self._keep_kept(m, moves, slot)
-        wanted = summed & (kept | ~is_node)
+        wanted = self._keep_wanted(m, moves, slot)
+        if config.shares:
+            kept = self._keep_kept(m, moves, slot)
+            wanted &= kept | ~is_node
+            # No row was added to it, so memory has a sum of some record before.
+            m.d.comb += self.partial.payload.empty.eq(~kept)
+            m.d.sync += Cover(self.partial.valid & ~kept, "a hub that is joined to no node of the share")
         taken = Mux(is_node, self.finish.ready, self.partial.ready) | ~wanted
         m.d.comb += [
             slot.eq(record.base + row),
@@ -134,8 +139,7 @@ class RowSender(wiring.Component):
             self.partial.valid.eq(offered & ~is_node & wanted),
             partial.vid.eq(vid),
             partial.chunk.eq(offered_chunk),
-            # No row was added to, so memory has a sum of some record before.
-            *(to.eq(Mux(kept, sum_, 0)) for to, sum_ in zip(partial.data, self.sums.data, strict=True)),
+            *(to.eq(sum_) for to, sum_ in zip(partial.data, self.sums.data, strict=True)),
             partial.last.eq(ends),
         ]
         m.d.sync += [
@@ -143,7 +147,6 @@ class RowSender(wiring.Component):
             Cover(self.partial.valid & ~self.partial.ready, "a partial sum waits"),
             Cover(offered & ~wanted, "a row that nobody wants"),
             Cover(self.i.valid & moves & ~self.there, "a row that no sum needed has not come"),
-            Cover(self.partial.valid & ~kept, "a hub that is joined to no node of the share"),
         ]
         return m
 

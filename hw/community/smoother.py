@@ -1,8 +1,10 @@
-"""Smoother: gives each record to the PE with the least work within reach (I5)."""
+"""Smoother: gives each record to the PE with the least work within reach, and finds extreme ones (I5)."""
 
+from functools import reduce
 from itertools import combinations
+from operator import or_
 
-from amaranth.hdl import Cat, Cover, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Cover, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -19,7 +21,10 @@ class Smoother(wiring.Component):
 
     Records come to the PEs in turn. The one in turn hands its record to the PE within reach that has been given the
     least, of those with room; of equals the nearest, upwards before downwards. So the whole work of PEs differs little
-    even where none is busy. Decisions are those of `golden.locator.allocator.Allocator` without splitting.
+    even where none is busy. Decisions are those of `golden.locator.allocator.Allocator`.
+
+    With `remaps` it also finds extreme records: those that would give their PE too much more than the least busy PE of
+    all has, within reach or not.
 
     Loads are kept in the order of the ring from the PE in turn on, so every comparison has fixed sides. All pairs are
     compared at once, since a record may have as few as two words.
@@ -30,6 +35,8 @@ class Smoother(wiring.Component):
         PEs, 1 to 64.
     work_bits
         Bits of the work of a record, at most `LOAD_BITS`.
+    remaps
+        Find extreme records.
 
     Attributes
     ----------
@@ -47,6 +54,12 @@ class Smoother(wiring.Component):
         Work of the record, with `take`.
     done : In(1)
         The next record may get its PE; with or after `take`.
+    split : In(9)
+        With `remaps`: largest difference of loads that a record may make; constant while there are records.
+    whole : In(work_bits)
+        With `remaps`: work of the record if it is not split.
+    extreme : Out(1)
+        With `remaps`, while there is `pe`: the record is extreme.
 
     Raises
     ------
@@ -54,12 +67,12 @@ class Smoother(wiring.Component):
         If `pes` or `work_bits` is out of range.
     """
 
-    def __init__(self, pes: int, work_bits: int) -> None:
+    def __init__(self, pes: int, work_bits: int, *, remaps: bool = False) -> None:
         if not 1 <= pes <= 64:
             raise ValueError(f"pes must be in 1..64, not {pes!r}")
         if not 1 <= work_bits <= LOAD_BITS:
             raise ValueError(f"work_bits must be in 1..{LOAD_BITS}, not {work_bits!r}")
-        self.pes = pes
+        self.pes, self.remaps = pes, remaps
         super().__init__(
             {
                 "hops": In(2),
@@ -69,6 +82,7 @@ class Smoother(wiring.Component):
                 "take": In(1),
                 "work": In(work_bits),
                 "done": In(1),
+                **({"split": In(LOAD_BITS - 1), "whole": In(work_bits), "extreme": Out(1)} if remaps else {}),
             }
         )
 
@@ -102,7 +116,8 @@ class Smoother(wiring.Component):
                 self.pe.eq(Mux(self.take, 0, following)),
                 place.eq(least),
             ]
-        tops = Cat(load[-1] for load in loads).all()
+        tops = Signal()
+        m.d.comb += tops.eq(Cat(load[-1] for load in loads).all())
         for n, load in enumerate(loads):
             given = Signal(LOAD_BITS + 1, name=f"given_{n}")
             m.d.comb += given.eq(load + Mux(place[n], self.work, 0))
@@ -116,4 +131,28 @@ class Smoother(wiring.Component):
             Cover(tops, "what all have is taken off"),
             Cover(~least.any(), "no PE within reach has room"),
         ]
+        if self.remaps:
+            self._find_extremes(m, loads, place, tops)
         return m
+
+    def _find_extremes(self, m: Module, loads: list[Signal], place: Signal, tops: Signal) -> None:
+        """Compare what the PE would have with the least that any has.
+
+        The least load is registered along with the decision, and what all have is taken off it as it is off the loads.
+        """
+        least, chosen = Signal(LOAD_BITS), Signal(LOAD_BITS)
+        m.d.sync += least.eq(_smallest(loads) & ~Cat(Const(0, LOAD_BITS - 1), tops))
+        m.d.comb += [
+            chosen.eq(reduce(or_, (load & place[n].replicate(LOAD_BITS) for n, load in enumerate(loads)))),
+            self.extreme.eq(chosen + self.whole > least + self.split),
+        ]
+        m.d.sync += Cover(self.pe.any() & (chosen > least + self.split), "the least busy PE of all is out of reach")
+
+
+def _smallest(loads: list[Signal]) -> Value:
+    """Return the smallest load."""
+    values: list[Value] = list(loads)
+    while len(values) > 1:
+        pairs = [values[n : n + 2] for n in range(0, len(values), 2)]
+        values = [Mux(pair[0] < pair[1], *pair) if len(pair) > 1 else pair[0] for pair in pairs]
+    return values[0]

@@ -315,9 +315,12 @@ class Around:
             rng.randrange(-(1 << 31), 1 << 31) >> rng.randrange(max(self.less, 32 - bits), 32)
             for _ in range(chunks * lanes)
         ]
-        layer.sums[vid] = [wrapped(a + b) for a, b in zip(layer.sums[vid], values, strict=False)]
+        # The data of an empty sum means nothing.
+        empty = {"empty": int(rng.random() < 0.3)} if self.design.config.shares else {}
+        if not empty.get("empty"):
+            layer.sums[vid] = [wrapped(a + b) for a, b in zip(layer.sums[vid], values, strict=False)]
         words = [
-            {"vid": vid, "chunk": n, "data": values[n * lanes : (n + 1) * lanes], "last": int(n == chunks - 1)}
+            {"vid": vid, "chunk": n, "data": values[n * lanes : (n + 1) * lanes], "last": int(n == chunks - 1), **empty}
             for n in range(chunks)
         ]
         self.bench.drive("partial", words)

@@ -22,11 +22,12 @@ from sim.harness.expected import expect_cycles
 from tb.community.beside import Beside, settings_of
 from tb.community.work import pieces_of, record_words
 
-#: The narrowest, the narrowest with room for as many records as may be, and one whose rows take two beats.
+#: The narrowest, the narrowest with room for as many records as may be, and one whose rows take two beats; two of them
+#: take shares.
 SIZES: tuple[dict[str, Any], ...] = (
-    {"width": 8, "columns": 16},
+    {"width": 8, "columns": 16, "shares": True},
     {"width": 32, "columns": 64},
-    {"width": 128, "columns": 256},
+    {"width": 128, "columns": 256, "shares": True},
 )
 END = {"data": RECORD_HEADER.pack({"end": 1}), "last": 1}
 
@@ -82,7 +83,8 @@ class Reader:
         self.whole: deque[tuple[Record, int, range]] = deque()
         #: What was said last of every slot.
         self.kept: dict[int, int] = {}
-        bench.take("kept", self._keep)
+        if config.shares:
+            bench.take("kept", self._keep)
         self.under_way = 0
         bench.monitors["o"].add_callback(lambda _: self.whole.append(self.sent.popleft()))
         self.worker = cocotb.start_soon(self._give_back())
@@ -102,7 +104,8 @@ class Reader:
         self.bench.dut.settings.value = settings_of(self.config, self.bench.random, rooted=int(rooted))
 
     def send(self, *records: Record, shared: bool = False) -> None:
-        """Have records read, or some share of each, and expect all that comes of them."""
+        """Have records read, or some share of each if there are any, and expect all that comes of them."""
+        shared = shared and self.config.shares
         for record in records:
             pieces = pieces_of(record, self.config.width)
             piece = self.bench.random.choice(list(pieces)) if shared and record.nodes.size > 1 else None
@@ -149,10 +152,11 @@ class Reader:
 
     async def compare(self, record: Record, base: int, share: range) -> None:
         """Compare the columns in their places with those of the golden record, and which rows are kept."""
-        joined = record.bitmap[share.start : share.stop, record.nodes.size :].any(axis=0) | (record.nodes.size == 1)
-        wanted_rows = np.concatenate([np.isin(np.arange(record.nodes.size), share), joined]).tolist()
-        found_rows = [self.kept[(base + row) % self.config.slots] for row in range(len(wanted_rows))]
-        assert found_rows == wanted_rows, f"rows of {share} of {record}"
+        if self.config.shares:
+            joined = record.bitmap[share.start : share.stop, record.nodes.size :].any(axis=0) | (record.nodes.size == 1)
+            wanted_rows = np.concatenate([np.isin(np.arange(record.nodes.size), share), joined]).tolist()
+            found_rows = [self.kept[(base + row) % self.config.slots] for row in range(len(wanted_rows))]
+            assert found_rows == wanted_rows, f"rows of {share} of {record}"
         look = [self.bench.dut.look__address, self.bench.dut.look__data]
         vids = np.concatenate([record.nodes, record.hubs])
         places = np.arange(vids.size)

@@ -16,7 +16,7 @@ from tb.harness.marks import full
 
 SIZES: tuple[dict[str, Any], ...] = (
     {"lanes": 4, "width": 8, "columns": 16, "max_out": 6, "weight_rows": 16, "data_width": 64},
-    {"lanes": 8, "width": 32, "columns": 64, "max_out": 35, "weight_rows": 64},
+    {"lanes": 8, "width": 32, "columns": 64, "max_out": 35, "weight_rows": 64, "shares": True},
 )
 _VIDS = 1 << 32
 MORE: tuple[dict[str, Any], ...] = (
@@ -76,11 +76,12 @@ class Rows:
             place = (self.base + row) % config.slots
             # At each end of the range, to either side, and anywhere.
             vid = (self.first + rng.choice((-1, 0, self.vertices - 1, self.vertices, self._vid()))) % _VIDS
-            kept = self.every or rng.random() < 0.7
+            kept = self.every or not config.shares or rng.random() < 0.7
             wanted = 0 <= vid - self.first < self.vertices and (kept or row >= nodes)
             scale = {name: rng.getrandbits(bits) for name, bits in (("mantissa", 16), ("exponent", 5))}
             bench.drive("vertex", [{"vid": vid, "slot": place}])
-            bench.drive("kept", [{"slot": place, "kept": int(kept)}])
+            if config.shares:
+                bench.drive("kept", [{"slot": place, "kept": int(kept)}])
             if row < nodes:
                 bench.drive("scale", [{"slot": place, "scale": {**scale, "reserved": rng.getrandbits(11)}}])
             for chunk in range(self.chunks):
@@ -94,10 +95,11 @@ class Rows:
                 if wanted and row < nodes:
                     bench.expect("finish", [{**head, **scale, "sums": sums, "own": own}])
                 elif wanted:
-                    # No node is joined to the hub.
-                    bench.expect("partial", [{**head, "data": sums if kept else [0] * lanes}])
+                    # If no node is joined to the hub, what memory has is not looked at.
+                    empty = {"empty": int(not kept)} if config.shares else {}
+                    bench.expect("partial", [{**head, "data": sums, **empty}])
             self.words.append(self.chunks * wanted)
-        sources = ("vertex", "kept", "scale", "own", "fill")
+        sources = ("vertex", "scale", "own", "fill", *(("kept",) if config.shares else ()))
         await bench.until(lambda: not any(bench.drivers[name].busy_words for name in sources))
         bench.drive("i", [{"base": self.base, "rows": nodes + hubs, "nodes": nodes, "single": rng.getrandbits(1)}])
         self.records.append(nodes + hubs)

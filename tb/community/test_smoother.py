@@ -1,4 +1,4 @@
-"""Smoother: the golden allocator's decisions, room, loads at their limits, resets."""
+"""Smoother: the golden allocator's decisions, extreme records, room, loads at their limits, resets."""
 
 from typing import Any
 
@@ -26,6 +26,10 @@ class Ring:
         able = [pe for pe in order if room >> pe & 1]
         return min(able, key=lambda pe: self.loads[pe]) if able else None
 
+    def extreme(self, pe: int, work: int, split: int) -> bool:
+        """Return whether a record of so much work is extreme for its PE."""
+        return self.loads[pe] + work > min(self.loads) + split
+
     def give(self, pe: int, work: int) -> None:
         """Give a record of so much work to a PE."""
         self.loads[pe] = min(_MOST, self.loads[pe] + work)
@@ -38,20 +42,34 @@ async def begin(dut: Any) -> tuple[Bench, Smoother, Ring]:
     model = Smoother(**({"pes": 5, "work_bits": 8} | parameters()))
     bench = await start(dut, model)
     dut.take.value = dut.work.value = dut.done.value = 0
+    if model.remaps:
+        dut.whole.value = dut.split.value = 0
     dut.hops.value = 3
     dut.room.value = (1 << model.pes) - 1
     return bench, model, Ring(model.pes)
 
 
-async def decide(bench: Bench, ring: Ring, hops: int, room: int, work: int) -> int:
-    """Have a record of so much work go where it should; return the PE."""
+async def look(bench: Bench, ring: Ring, hops: int, room: int, whole: int) -> tuple[int, bool]:
+    """Return the PE of the next record, which should get it, and whether it is extreme, being of so much work."""
     dut = bench.dut
     dut.room.value = room
+    remaps = hasattr(dut, "split")
+    if remaps:
+        dut.whole.value = whole
     await bench.pulse(dut.done, then=2)
     wanted = ring.choose(hops, room)
     assert wanted is not None
     assert int(dut.pe.value) == 1 << wanted
     assert int(dut.moved.value) == (wanted != ring.turn)
+    extreme = remaps and ring.extreme(wanted, whole, int(dut.split.value))
+    assert not remaps or int(dut.extreme.value) == extreme
+    return wanted, extreme
+
+
+async def decide(bench: Bench, ring: Ring, hops: int, room: int, work: int) -> int:
+    """Have a record of so much work go where it should; return the PE."""
+    wanted, _ = await look(bench, ring, hops, room, work)
+    dut = bench.dut
     # Room may be gone again.
     dut.room.value = bench.random.getrandbits(len(dut.room))
     dut.work.value = work
@@ -74,11 +92,38 @@ async def decisions_are_those_of_the_allocator(dut: Any, hops: int) -> None:
 
 
 @cocotb.test()
+@cocotb.parametrize(hops=[0, 1, 2, 3])
+async def extreme_records_are_split_as_the_allocator_splits_them(dut: Any, hops: int) -> None:
+    """Have those that are found extreme go in pieces, by thresholds of all sizes."""
+    bench, model, ring = await begin(dut)
+    if not model.remaps:
+        return
+    everybody, most = (1 << model.pes) - 1, (1 << len(dut.work)) - 1
+    dut.hops.value = hops
+    for split in (0, 1, most // 8, most // 2, most, _MOST // 2):
+        dut.split.value = split
+        await bench.reset()
+        grain, ring = max(1, most // 16), Ring(model.pes)
+        golden = Allocator(model.pes, hops, split, grain, _MOST)
+        for number in range(100):
+            nodes = bench.random.choice((1, 2, bench.random.randint(1, most // 2)))
+            hubs = bench.random.randint(0, most - 2 * nodes)
+            golden.add(number, nodes, 2, hubs)
+            shares = [one for one in golden.allocation.assignments if one.task == number]
+            _, extreme = await look(bench, ring, hops, everybody, 2 * nodes + hubs)
+            assert len(shares) == (-(-nodes // grain) if extreme else 1)
+            for share in shares:
+                assert await decide(bench, ring, hops, everybody, 2 * share.rows + hubs) == share.pe
+
+
+@cocotb.test()
 @cocotb.parametrize(hops=[0, 1, 3])
 async def only_pes_with_room_get_records(dut: Any, hops: int) -> None:
     bench, model, ring = await begin(dut)
     dut.hops.value = hops
     for _ in range(300):
+        if model.remaps:
+            dut.split.value = bench.random.randrange(_MOST // 2 + 1)
         room = bench.random.getrandbits(model.pes)
         if ring.choose(hops, room) is None:
             dut.room.value = room
@@ -134,9 +179,9 @@ async def a_reset_forgets_loads_and_turn(dut: Any) -> None:
         await decide(bench, ring, 3, (1 << model.pes) - 1, 1)
 
 
-@pytest.mark.parametrize("pes", [1, 3, 8])
-def test_smoother(pes: int) -> None:
-    sizes = {"pes": pes, "work_bits": 8}
+@pytest.mark.parametrize(("pes", "remaps"), [(1, False), (3, True), (8, True)])
+def test_smoother(pes: int, remaps: bool) -> None:
+    sizes: dict[str, Any] = {"pes": pes, "work_bits": 8, "remaps": remaps}
     simulate(Smoother(**sizes), __name__, parameters=sizes)
 
 

@@ -326,7 +326,8 @@ class PEPorts:
         vid = self._inside(chunk["vid"])
         chunks = self.partial_chunks[vid]
         assert chunk["chunk"] * self.config.lanes == len(chunks), f"chunk {chunk['chunk']} of {vid} is out of order"
-        chunks += chunk["data"]
+        # An empty one has what memory had before.
+        chunks += [0] * self.config.lanes if chunk.get("empty") else chunk["data"]
         if chunk["last"]:
             sums = self.partials.setdefault(vid, [0] * len(chunks))
             self.partials[vid] = [a + b for a, b in zip(sums, chunks, strict=True)]
