@@ -1,1 +1,1 @@
-"""The locator: hub detector, task generator, parallel searches, collectors, task allocator (I1-I5)."""
+"""The locator: hub detector, task generator, parallel searches, collectors (I1-I4)."""

@@ -18,13 +18,6 @@ _NARROW = {
 #: In the order of the tables.
 BLOCKS: tuple[Block, ...] = (
     Block(
-        name="locator.allocator",
-        factory="hw.locator.allocator:Allocator",
-        parameters={"pes": 8},
-        bench="tb.locator.test_allocator",
-        bench_parameters={"pes": 7},
-    ),
-    Block(
         name="locator.bank_arbiter",
         factory="hw.locator.bank_arbiter:BankArbiter",
         parameters={"requesters": 4, "banks": 16},
