@@ -152,17 +152,26 @@ async def loads_stay_at_their_largest_value(dut: Any) -> None:
 async def a_decision_comes_soon_after_another(dut: Any, words: int) -> None:
     """Take two cycles for a record of a word, and as many as it has words for a longer one."""
     bench, model, ring = await begin(dut)
+    most = (1 << len(dut.work)) - 1
+    if model.remaps:
+        dut.split.value = most // 4
     await bench.cycles(2)
-    dut.work.value = 1
-    for _ in range(50):
+    for _ in range(200):
         wanted = ring.choose(3, (1 << model.pes) - 1)
         assert wanted is not None
         assert int(dut.pe.value) == 1 << wanted
-        ring.give(wanted, 1)
+        if model.remaps:
+            assert int(dut.extreme.value) == ring.extreme(wanted, int(dut.whole.value), most // 4)
+        work = bench.random.randrange(most + 1)
+        dut.work.value = work
+        ring.give(wanted, work)
         for word in range(words):
             dut.take.value, dut.done.value = int(word == 0), int(word == words - 1)
             await bench.cycles(1)
         dut.take.value = dut.done.value = 0
+        if model.remaps:
+            # Work of the next record, which is there as soon as its PE.
+            dut.whole.value = bench.random.randrange(most + 1)
         # What is driven and read lies behind an edge; a record of one word leaves none for the comparison.
         await bench.cycles(1 if words > 1 else 2)
 
