@@ -8,6 +8,7 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import ceil_log2, exact_log2
 
+from contracts.communities import PIECE_BITS
 from hw.block_memory import NO_BYPASS, registered_read
 from hw.community.formats import CommunityConfig, HubConfig
 from hw.community.hub_sums import HubSums
@@ -86,8 +87,8 @@ class HubUnit(wiring.Component):
         self.config, self.clients = config, clients
         self.nodes, self.shift = max(2, nodes // units), exact_log2(units)
         self.hubs = HubConfig.of(config, hubs)
-        # A hub is in records of its own, of its neighbours that are hubs, and of those that are not.
-        self._owed_bits = ceil_log2(4 * nodes)
+        # A hub is in records of its own, of its neighbours that are hubs, and of the others, or in their shares.
+        self._owed_bits = ceil_log2(4 * nodes) + (PIECE_BITS if config.shares else 0)
         # Parts of its state that its methods share.
         self._epoch = Signal(_EPOCH_BITS, init=1)  # 0: no layer
         # The last layer that has ended, if its slots and numbers of requests are still known; this layer uses them.
