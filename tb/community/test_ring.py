@@ -2,6 +2,7 @@
 
 import os
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -30,6 +31,7 @@ from sim.problems import CORNERS, DIRECTED, corner_graph, directed_graph, random
 from sim.runner.jobs import Job, Outcome, Settings, mismatches
 from sim.runner.run import run_jobs
 from tb.community.configurations import chiplet_config
+from tb.harness.marks import full
 from tb.locator.graphs import GRAPHS
 from tb.ring.cases import commanded, highest, patched, uneven
 
@@ -424,3 +426,25 @@ def test_a_ring_needs_pes_that_know_partial_sums() -> None:
     plain = replace(CONFIG, community=replace(CONFIG.community, partials=False))
     with pytest.raises(ValueError, match=r"partials must be True"):
         machine_of(plain, ring=RING)
+
+
+@full
+def test_records_in_shares_are_exact(tmp_path: Path) -> None:
+    """Two cliques of twenty that share a vertex, whose chiplets' parts have more nodes than a piece; karate too."""
+    graph = load("synthetic:windmill,nodes=41,degree=20,features=9,density=0.3")
+    cliques = [
+        Case(
+            random_problem(graph, model, [7, 3], seed),
+            Placement.ranges(graph.nodes, 2, highest(graph, seed)),
+            STALLS[seed],
+            Schedule(1 << 10),
+        )
+        for seed, model in enumerate(Model)
+    ]
+    cases = [*cliques, *_karate(), *_rooted(), *_resets()]
+    jobs = [case.job for case in cases]
+    config = replace(CONFIG, split=8)
+    found, _ = run_jobs(config, jobs, tmp_path, name="community_ring_shares", units=Units(NEURAL), ring=RING)
+    for case, outcome in zip(cases, found, strict=True):
+        case.check(outcome)
+    assert any(run.counters["shared"] for outcome in found[: len(cliques)] for run in outcome.runs)
