@@ -1,7 +1,6 @@
 """Community chiplet: whole inferences on small graphs bit by bit, errors, resets, and exact cycles."""
 
 from dataclasses import replace
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -635,26 +634,51 @@ def test_any_graph_in_any_tiles_is_exact(tmp_path: Path) -> None:
     assert not any(found), found
 
 
-def test_records_in_shares_are_exact(tmp_path: Path) -> None:
-    """Karate and two cliques that share a vertex, whose records are issued in shares in both layers; all models."""
-    given: list[Problem] = []
-    for name, model in product(("karate", "synthetic:windmill,nodes=41,degree=20"), MODELS):
-        random = np.random.default_rng(len(given))
-        graph = load(name)
+def _in_shares() -> tuple[list[Problem], Work]:
+    """Cliques and karate, whose records have many nodes: all models, rooted ones, in tiles, after resets."""
+    graphs = []
+    for n, name in enumerate(
+        ("karate", "synthetic:windmill,nodes=41,degree=20", "synthetic:caveman,nodes=240,degree=23")
+    ):
+        graph, random = load(name), np.random.default_rng(n)
         rows = random.normal(size=(graph.nodes, 9)).astype(np.float32)
-        features = sparse.csr_array(rows * (random.random(rows.shape) < 0.3))
-        given.append(random_problem(replace(graph, features=features), model, [8, 5], len(given), RELU, NEURAL.core))
-    work = [
-        Job(
-            [build_community_image(one, Schedule(1 << 10), LIMITS, WAYS[n % len(WAYS)])],
-            Settings(latency=20, stall=0.2 * (n % 2), seed=n),
-        )
-        for n, one in enumerate(given)
+        graphs.append(replace(graph, features=sparse.csr_array(rows * (random.random(rows.shape) < 0.3))))
+    problems = [
+        *(
+            random_problem(graph, model, [8, 5], n, RELU, NEURAL.core)
+            for n, graph in enumerate(graphs)
+            for model in MODELS
+        ),
+        *(rooted_problem(graph, model, [20, 4], n) for n, graph in enumerate(graphs) for model in MODELS[1:]),
     ]
-    found = run(work, tmp_path, "community_shares", pes=3, split=8)
+    # Of cliques in a row, one or two vertices of each are hubs, and the rest is a record.
+    beyond = [given.graph.nodes > ROOM.nodes for given in problems]
+    images = [
+        build_community_image(
+            given, (Schedule(1 << 10), Schedule(23, False, 1))[beyond[n]], LIMITS, WAYS[n % len(WAYS)],
+            room=(None, ROOM)[beyond[n]], scratch_lines=n % 2 * SCRATCH, weight_room=WEIGHTS,
+        )
+        for n, given in enumerate(problems)
+    ]  # fmt: skip
+    work = [Job([image], Settings(latency=20, stall=0.2 * (n % 2), seed=n)) for n, image in enumerate(images)]
+    for cycle in (700, 1500, 2300):
+        problems.append(problems[0])
+        work.append(Job(work[0].images, Settings(latency=10, reset_after=cycle)))
+    return problems, work
+
+
+@pytest.mark.parametrize("clusters", [1, pytest.param(2, marks=full)])
+def test_records_in_shares_are_exact(tmp_path: Path, clusters: int) -> None:
+    """Records are split in each job, by loads, so in its layers other ones; corner graphs have none to split."""
+    parts = [_in_shares(), _corners(), _in_tiles(), _directed(), _rooted()]
+    sizes = dict.fromkeys(("clusters", "combiners", "finishers"), clusters)
+    locator = {**SMALL["locator"], "engines": clusters, "outputs": clusters}  # type: ignore[dict-item]
+    work = [job for _, jobs in parts for job in jobs]
+    found = run(work, tmp_path, f"community_shares_{clusters}", locator=locator, pes=4, split=8, **sizes)
+    given = [problems[n * len(problems) // len(jobs)] for problems, jobs in parts for n in range(len(jobs))]
     assert [mismatches(one, out) for one, out in zip(given, found, strict=True)] == [[]] * len(work)
-    counted = [(out.run.counters["shared"], out.run.counters["communities"]) for out in found]
-    assert all(shared for shared, _ in counted), counted
+    counted = [out.run.counters["shared"] for out in found[: len(parts[0][1])]]
+    assert all(counted), counted
 
 
 @pytest.mark.parametrize("clusters", [2, pytest.param(4, marks=full)])
