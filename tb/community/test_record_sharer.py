@@ -91,13 +91,13 @@ class Records:
         The words but for the head, and its other fields, are any: a sharer does not look at them.
         """
         rng = self.bench.random
-        ends = [rng.getrandbits(1) for _ in range(pairs)]
-        # The last pair has one word, or its second one is the last.
+        # The last pair has one word, behind which any bits are, or its second one is the last.
+        both = [n < pairs - 1 or rng.random() < 0.5 for n in range(pairs)]
+        ends = [rng.getrandbits(1) if not both[n] else int(n == pairs - 1) for n in range(pairs)]
         sent: list[Pair] = [
-            {"words": [self._word(last=ends[n]), self._word(last=int(n == pairs - 1))],
-             "both": int(n < pairs - 1 or ends[n])}
+            {"words": [self._word(last=rng.getrandbits(1)), self._word(last=ends[n])], "both": int(both[n])}
             for n in range(pairs)
-        ]  # fmt: skip
+        ]
         fields = self.head.unpack(rng.getrandbits(self.head.width)) | {"nodes": nodes}
         word = sent[0]["words"][0]
         above = word["data"] >> self.head.width << self.head.width
