@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from contracts import Flow, Policy
 from contracts.cache import HASH_FACTOR, KEY_BITS, LARGEST_LEAVES
 
-__all__ = ["AttributeRam", "Counts", "Step", "hashed_slot", "replay"]
+__all__ = ["AttributeRam", "Counts", "Step", "by_processor", "hashed_slot", "replay"]
 
 
 def hashed_slot(node: int, slots: int) -> int:
@@ -201,3 +201,12 @@ class AttributeRam:
 def replay(ram: AttributeRam, requests: Iterable[tuple[int, int]], failing: Sequence[int] | range = ()) -> list[Step]:
     """Return the steps of (ID, target address) pairs; reads of the IDs in `failing` end in an error."""
     return [ram.request(node, slot, node in failing) for node, slot in requests]
+
+
+def by_processor(requests: Iterable[tuple[int, int]], count: int) -> list[list[tuple[int, int]]]:
+    """Return the (ID, target address) pairs of each of `count` attribute processors, in their order."""
+    shares: list[list[tuple[int, int]]] = [[] for _ in range(count)]
+    for node, slot in requests:
+        # The lowest bits of an ID say whose it is.
+        shares[node % count].append((node, slot))
+    return shares

@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import exact_log2
 
 from contracts import LINE_BYTES, Error
-from hw.attributes.attribute_processor import AttributeProcessor
+from hw.attributes.attribute_processors import processors_of
 from hw.attributes.fetch_walk import FetchWalk
 from hw.attributes.formats import AccessSettings, AttributeCoreConfig
 from hw.attributes.header_writer import HeaderWriter
@@ -66,8 +66,8 @@ class AttributeAccess(wiring.Component):
         self.config = config
         attribute = config.attribute
         self._port = port = (attribute.address_width, attribute.data_width)
-        self._processor = AttributeProcessor(attribute)
-        #: Read clients: attribute processor, node reader.
+        self._processor = processors_of(attribute, config.processors)
+        #: Read clients: attribute processors, node reader.
         self.clients = self._processor.clients + 1
         super().__init__(
             {

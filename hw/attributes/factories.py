@@ -10,6 +10,7 @@ from hw.attributes.arriving_rows import ArrivingRows
 from hw.attributes.attribute_access import AttributeAccess
 from hw.attributes.attribute_cache import AttributeCache
 from hw.attributes.attribute_processor import AttributeProcessor
+from hw.attributes.attribute_processors import AttributeProcessors
 from hw.attributes.batch_check import BatchCheck
 from hw.attributes.batch_positions import BatchPositions
 from hw.attributes.batch_sampler import BatchSampler
@@ -65,6 +66,7 @@ PARTS: dict[str, Callable[[AttributeConfig], Any]] = {
     "row_window": RowWindow,
     "row_writer": RowWriter,
     "attribute_processor": AttributeProcessor,
+    "attribute_processors": AttributeProcessors,
     "arriving_rows": ArrivingRows,
     "decision": Decision,
     "degree_finder": DegreeFinder,

@@ -164,6 +164,8 @@ class AttributeCoreConfig(Parameters):
         Most positions of a batch that are expanded: roots, and samples of all hops but the last.
     window
         Beats of rows that wait for the engine, which reads them from here; 0: rows go through memory.
+    processors
+        Attribute processors, each with a buffer, an ID table and a cache of these sizes for its share of the IDs.
 
     Raises
     ------
@@ -175,6 +177,7 @@ class AttributeCoreConfig(Parameters):
     most: int = size(16, 1, 255)
     frontier: int = size(1024, 2, 1 << 16)
     window: int = size(0, 32, 4096, power=True, zero=True)
+    processors: int = size(1, values=(1, 2, 4))
 
     def __post_init__(self) -> None:
         super().__post_init__()

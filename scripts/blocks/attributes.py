@@ -79,6 +79,7 @@ BLOCKS: tuple[Block, ...] = (
             for part in ("id_table", "attribute_cache", "slot_keys", "row_store", "fill_unit", *_PROCESSOR_PARTS)
         ),
     ),
+    _part("attribute_processors"),
     Block(name="attributes.chooser", factory="hw.attributes.chooser:Chooser"),
     Block(name="attributes.state_mixer", factory="hw.attributes.state_mixer:StateMixer"),
     Block(name="attributes.row_finder", factory="hw.attributes.row_finder:RowFinder"),

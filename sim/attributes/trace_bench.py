@@ -194,6 +194,7 @@ def play(
     degrees: Sequence[int] | None = None,
     name: str = "attribute_processor",
     beside: Sequence[AttributeConfig] = (),
+    count: int = 1,
     seed: int | None = None,
 ) -> tuple[list[Played], Result]:
     """Play all phases in one simulation.
@@ -214,6 +215,8 @@ def play(
         Of the design, for the summary.
     beside
         Processors in the design, numbered as in `Phase.processor`; default: that with `config` alone.
+    count
+        Attribute processors in the place of each.
     seed
         Of stalls; default: from the name.
 
@@ -234,7 +237,7 @@ def play(
     beat_bytes = config.data_width // 8
     depth = 1 << (max(len(image), 1 << 16) // beat_bytes - 1).bit_length()
     configs = tuple(beside) or (config,)
-    made = _built(configs, name, depth) if active() == NONE else _build(configs, name, depth)
+    made = (_built if active() == NONE else _build)(configs, name, depth, count)
     if seed is None:
         seed = default_seed(made.toplevel, __name__, json.dumps(described), "plays")
     result = run(
@@ -257,9 +260,9 @@ def play(
     ], result
 
 
-def _build(configs: tuple[AttributeConfig, ...], name: str, depth: int) -> Build:
+def _build(configs: tuple[AttributeConfig, ...], name: str, depth: int, count: int) -> Build:
     model = MemoryModel(depth=depth)
-    return build_with_memory(TraceDesign(*configs), name, memories={"m_axi": model}, sources=[PLAYER])
+    return build_with_memory(TraceDesign(*configs, count=count), name, memories={"m_axi": model}, sources=[PLAYER])
 
 
 #: Most tests play on the same design; to find that its build is there takes longer than to play.

@@ -4,8 +4,9 @@ from amaranth import Elaboratable, Instance, Module, ResetInserter
 from amaranth.hdl import ClockSignal, Const, ResetSignal, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect
+from amaranth.utils import ceil_log2
 
-from hw.attributes.attribute_processor import AttributeProcessor
+from hw.attributes.attribute_processors import processors_of
 from hw.attributes.formats import AttributeConfig, AttributeSettings
 from hw.memory.axi import AXI4Signature, connect_flat, flat_members
 from hw.memory.read_arbiter import ReadArbiter
@@ -25,6 +26,8 @@ class TraceDesign(wiring.Component):
     ----------
     configs : AttributeConfig
         They differ in nothing but `policy`.
+    count
+        Number of attribute processors in each place, as of `AttributeProcessors`.
 
     Attributes
     ----------
@@ -37,13 +40,15 @@ class TraceDesign(wiring.Component):
         If the streams of the processors differ.
     """
 
-    def __init__(self, *configs: AttributeConfig) -> None:
+    def __init__(self, *configs: AttributeConfig, count: int = 1) -> None:
         self.configs = configs
+        self._processors = [processors_of(each, count) for each in configs]
         config = configs[0]
         for other in configs:
             if (other.request, other.event, other.row) != (config.request, config.event, config.row):
                 raise ValueError(f"configs must have the same streams, not {configs!r}")
         self._port = (config.address_width, config.data_width)
+        self._clients = max(_CLIENTS, *(each.clients for each in self._processors))
         super().__init__(
             {
                 **({"chosen": In(range(len(configs)))} if len(configs) > 1 else {}),
@@ -56,7 +61,7 @@ class TraceDesign(wiring.Component):
                 "quiet": Out(1),
                 "done": Out(1),
                 "played_cycles": Out(32),
-                **flat_members("m_axi", Out(AXI4Signature(*self._port, 1))),
+                **flat_members("m_axi", Out(AXI4Signature(*self._port, ceil_log2(self._clients)))),
             }
         )
 
@@ -64,7 +69,7 @@ class TraceDesign(wiring.Component):
         """Connect player and memory to the chosen processor."""
         m = Module()
         config = self.configs[0]
-        m.submodules.arbiter = arbiter = ReadArbiter(*self._port, _CLIENTS)
+        m.submodules.arbiter = arbiter = ReadArbiter(*self._port, self._clients)
         connect_flat(m, self, "m_axi", arbiter.m_axi)
         request = Signal(config.request)
         event, response, row = (
@@ -76,7 +81,7 @@ class TraceDesign(wiring.Component):
             Signal(name=f"{stream}_{end}") for stream in ("response", "row") for end in ("valid", "ready")
         )
         chosen = self.chosen if len(self.configs) > 1 else Const(0, 1)
-        processors = [AttributeProcessor(each) for each in self.configs]
+        processors = self._processors
         for n, processor in enumerate(processors):
             name = "processor" if len(processors) == 1 else f"processor_{processor.config.policy.name.lower()}"
             m.submodules[name] = processor if len(processors) == 1 else ResetInserter(chosen != n)(processor)

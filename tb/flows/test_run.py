@@ -471,6 +471,7 @@ def test_a_ring_shares_the_lanes_out(tmp_path: Path) -> None:
         ("attributes = 4", "attributes: is 4; expected a section"),
         ("[attributes]\nslots = 1", "attributes: slots must be in 2..4096, not 1"),
         ("[attributes]\nfrontier = 1", "attributes: frontier must be in 2..65536, not 1"),
+        ("[attributes]\nprocessors = 3", "attributes: processors must be 1, 2 or 4, not 3"),
         ('[attributes]\npolicy = "best"', "attributes.policy: is 'best'; expected one of "),
         ("[attributes]\ndata_width = 64", "attributes.data_width: is unknown"),
     ],
