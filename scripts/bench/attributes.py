@@ -15,7 +15,7 @@ import numpy as np
 from contracts import Model, Policy
 from golden.attributes.batch import BatchImage, batch_results, batches_of, dense
 from golden.attributes.belady import belady_misses
-from golden.attributes.cache import AttributeRam, hashed_slot, replay
+from golden.attributes.cache import AttributeRam, by_processor, hashed_slot, replay
 from golden.attributes.lookahead import LookAheadRam, replay_ahead
 from golden.attributes.orders import ORDERS
 from golden.attributes.sampler import Plan
@@ -169,6 +169,11 @@ def _attribute(sizes: MachineConfig) -> AttributeConfig:
     return sizes.attributes.attribute
 
 
+def _processors(sizes: MachineConfig) -> int:
+    assert sizes.attributes is not None
+    return sizes.attributes.processors
+
+
 def _policy(sizes: MachineConfig) -> str:
     return _attribute(sizes).policy.name.lower()
 
@@ -190,20 +195,24 @@ def _point(
         assert np.array_equal(out.results, results), f"{name}, {order}: batch {number} differs"
         trace.append(batch.nodes[: batch.positives].tolist())
     flat = [node for each in trace for node in each]
-    requests = [(node, hashed_slot(node, attribute.slots)) for node in flat]
+    shares = by_processor(((node, hashed_slot(node, attribute.slots)) for node in flat), _processors(sizes))
     degrees = problem.graph.degrees
 
     def misses(ways: int, policy: Policy) -> int:
-        ram = AttributeRam(attribute.slots, ways, policy, degree=lambda node: int(degrees[node]))
-        return sum(step.flow.name == "MISSED" for step in replay(ram, requests))
+        rams = [AttributeRam(attribute.slots, ways, policy, degree=lambda node: int(degrees[node])) for _ in shares]
+        steps = [step for ram, share in zip(rams, shares, strict=True) for step in replay(ram, share)]
+        return sum(step.flow.name == "MISSED" for step in steps)
 
-    ahead = LookAheadRam(attribute.slots, attribute.ways, AHEAD, degree=lambda node: int(degrees[node]))
+    def seen_ahead(share: list[tuple[int, int]]) -> int:
+        ahead = LookAheadRam(attribute.slots, attribute.ways, AHEAD, degree=lambda node: int(degrees[node]))
+        return sum(step.flow.name == "MISSED" for step in replay_ahead(ahead, share))
+
     rows = {
         "none": len(flat),
         "buffer": misses(0, Policy.LRU),
         **{policy.name.lower(): misses(attribute.ways, policy) for policy in Policy},
-        "look-ahead": sum(step.flow.name == "MISSED" for step in replay_ahead(ahead, requests)),
-        "belady": belady_misses(flat, attribute.slots + attribute.ways),
+        "look-ahead": sum(map(seen_ahead, shares)),
+        "belady": belady_misses(flat, (attribute.slots + attribute.ways) * len(shares)),
         "least": sum(len(set(each)) for each in trace),
     }
     missed = sum(out.batch["missed"] for out in ran)

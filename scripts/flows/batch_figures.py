@@ -129,16 +129,17 @@ def cache_figures(batches: Batches, ran: Sequence[Sequence[Ran]]) -> schema.Attr
     if not ran or core is None:
         return None
     attribute, outs, ids = core.attribute, [out for one in ran for out in one], batches.images[0].ids
+    slots, ways = attribute.slots * core.processors, attribute.ways * core.processors
     flows = {name: sum(out.batch[name] for out in outs) for name in _FLOWS}
     return schema.AttributeCache(
         requests=sum(flows.values()),
         misses=flows["missed"],
         **flows,
-        slots=attribute.slots,
-        ways=attribute.ways,
+        slots=slots,
+        ways=ways,
         policy=attribute.policy.name.lower(),
         # Attributes of negatives are not fetched with the batch in which they are drawn.
-        sub_batches=sum(-(-ids * (out.batch["positions"] - out.batch["negatives"]) // attribute.slots) for out in outs),
+        sub_batches=sum(-(-ids * (out.batch["positions"] - out.batch["negatives"]) // slots) for out in outs),
     )
 
 

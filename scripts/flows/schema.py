@@ -160,8 +160,8 @@ class AttributeCache:
     cached: Annotated[int, "Requests whose attribute is in the victim cache."]
     moved: Annotated[int, "Requests whose attribute is in another slot."]
     missed: Annotated[int, "As `misses`."]
-    slots: Annotated[int, "Slots of each attribute RAM."]
-    ways: Annotated[int, "Ways of its victim cache."]
+    slots: Annotated[int, "Slots of a chiplet, those of all its attribute processors."]
+    ways: Annotated[int, "Ways of its victim caches."]
     policy: Annotated[str, "Replacement policy."]
     sub_batches: Annotated[int, "Fillings of the slots."]
 
