@@ -64,6 +64,10 @@ UNITS = Units(NeuralConfig(PROCESSOR, queue=8, depth=16), CORE)
 #: Rows go from the attribute RAM to the PEs, and what lies between commands stays on the chip.
 SCRATCH = 256
 STREAMED = Units(UNITS.neural, replace(CORE, window=32))
+#: The same with two attribute processors, each of which has a few slots for half of the IDs.
+DIVIDED = Units(
+    UNITS.neural, replace(CORE, attribute=replace(CORE.attribute, slots=10, ways=2), window=32, processors=2)
+)
 RING = RingConfig(chiplets=3, link_width=64, slots=2, max_out=16, window=2, bitmap=64)
 PLAN = Plan((5, 3), 2, seed=11)
 LIMITS = Limits(64, 64, 64)
@@ -96,8 +100,8 @@ def check(problem: Problem, plan: Plan, batches: list[IntArray], ran: list[Ran])
         assert flows == out.batch["requests"] >= batch.positives
 
 
-@pytest.mark.parametrize("streamed", [False, True])
-def test_batches_are_bit_exact(tmp_path: Path, streamed: bool) -> None:
+@pytest.mark.parametrize(("streamed", "units"), [(False, UNITS), (True, STREAMED), (True, DIVIDED)])
+def test_batches_are_bit_exact(tmp_path: Path, streamed: bool, units: Units) -> None:
     """Both ways of finding a target address, layers that end in the PEs and on the neural chip, on one design."""
     batches, jobs, problems = roots(4, 1, 7, 7), list[BatchJob](), list[Problem]()
     scratch = SCRATCH if streamed else 0
@@ -115,7 +119,6 @@ def test_batches_are_bit_exact(tmp_path: Path, streamed: bool) -> None:
         )
         assert image.streamed == (streamed and features == 14)
         jobs.append(BatchJob([image], [batches], Settings(latency=20, stall=0.2)))
-    units = STREAMED if streamed else UNITS
     config = replace(GATHER, scratch_lines=scratch)
     ran, _ = run_jobs(config, jobs, tmp_path, name="batch_machine", units=units)
     for whole, out in zip(problems, ran, strict=True):
@@ -215,7 +218,8 @@ class Faults(BatchJob):
         return await super().run(machine)
 
 
-def test_what_cannot_be_read_ends_the_run(tmp_path: Path) -> None:
+@pytest.mark.parametrize("units", [STREAMED, DIVIDED])
+def test_what_cannot_be_read_ends_the_run(tmp_path: Path, units: Units) -> None:
     """Attributes that PEs wait for or that are written first, and samples of the next batch; and the next run works."""
     batches = roots(7, 5)
     whole = problem()
@@ -223,21 +227,22 @@ def test_what_cannot_be_read_ends_the_run(tmp_path: Path) -> None:
         image = BatchImage(whole, PLAN, 7, scratch_lines=SCRATCH, streamed=streamed)
         config = replace(GATHER, scratch_lines=SCRATCH)
         job = Faults([image], [batches], Settings(latency=20), (90, 250, 700, 1500))
-        (ran,), _ = run_jobs(config, [job], tmp_path, name="batch_machine", units=STREAMED)
+        (ran,), _ = run_jobs(config, [job], tmp_path, name="batch_machine", units=units)
         check(whole, PLAN, batches, ran)
 
 
 @pytest.mark.parametrize(
-    ("config", "ring"),
+    ("config", "ring", "units"),
     [
         # A whole run of a ring of community PEs is in tb/flows/test_run.py.
-        pytest.param(GATHER, RING, id="ring of gather PEs", marks=full),
-        pytest.param(community(partials=True), RING, id="ring of community PEs", marks=full),
-        pytest.param(community(partials=False), None, id="community PEs", marks=full),
+        pytest.param(GATHER, RING, STREAMED, id="ring of gather PEs", marks=full),
+        pytest.param(community(partials=True), RING, STREAMED, id="ring of community PEs", marks=full),
+        pytest.param(community(partials=False), None, STREAMED, id="community PEs", marks=full),
+        pytest.param(community(partials=False), None, DIVIDED, id="community PEs, two processors", marks=full),
     ],
 )
 def test_every_chiplet_has_batches_of_its_own(
-    config: GatherChipletConfig | CommunityChipletConfig, ring: RingConfig | None, tmp_path: Path
+    config: GatherChipletConfig | CommunityChipletConfig, ring: RingConfig | None, units: Units, tmp_path: Path
 ) -> None:
     """One has none, one has fewer than another."""
     batches = roots(7, 3, 1, 6, 7)
@@ -252,7 +257,7 @@ def test_every_chiplet_has_batches_of_its_own(
         ]
         job = BatchJob(images, shares, Settings(latency=20, stall=stall))
         sizes = replace(config, scratch_lines=SCRATCH)
-        (ran,), _ = run_jobs(sizes, [job], tmp_path, name="batch_machine", units=STREAMED, ring=ring)
+        (ran,), _ = run_jobs(sizes, [job], tmp_path, name="batch_machine", units=units, ring=ring)
         check(whole, PLAN, batches, ran)
         assert [out.chiplet for out in ran] == [0, 0, 0, *([2, 2] if ring else [0, 0])]
 
