@@ -214,7 +214,7 @@ class RecordDispatcher(wiring.Component):
         m.d.sync += [
             Assert(~(first & (comes != goes)), "new streams begin before the turn of those that are behind"),
             Assert(~(self.turn & (comes == goes)), "nothing is behind"),
-            Cover(store.o.valid & ~mine & o.ready, "records wait for their turn"),
+            Cover(store.o.valid & ~mine & self.ended, "records wait for their turn"),
         ]
         return o, (self.there | (comes != goes)) & (store.empty | (store.o.valid & ~mine))
 
