@@ -129,8 +129,49 @@ async def only_pes_with_room_get_records(dut: Any, hops: int) -> None:
             dut.room.value = room
             await bench.pulse(dut.done, then=2)
             assert not int(dut.pe.value)
+            # The record that waits gets the first one that has room.
             room |= 1 << ring.turn
+            dut.room.value = room
+            await bench.cycles(2)
+            assert int(dut.pe.value) == 1 << ring.turn
         await decide(bench, ring, hops, room, bench.random.randrange(1 << len(dut.work)))
+
+
+@cocotb.test()
+async def a_decision_stays_until_the_next_is_asked_for(dut: Any) -> None:
+    """Change room while a record waits, and while it goes: the rest of it follows to the same PE."""
+    bench, model, ring = await begin(dut)
+    for _ in range(60):
+        work = bench.random.randrange(1 << len(dut.work))
+        wanted, _ = await look(bench, ring, 3, (1 << model.pes) - 1, work)
+        dut.work.value = work
+        for taken in (False, True):
+            if taken:
+                await bench.pulse(dut.take)
+                ring.give(wanted, work)
+            for _ in range(3):
+                dut.room.value = bench.random.getrandbits(model.pes)
+                await bench.cycles(1)
+                assert int(dut.pe.value) == 1 << wanted
+
+
+@cocotb.test()
+async def a_record_may_end_as_it_begins(dut: Any) -> None:
+    """Ask for the next decision in the cycle in which a record goes: it sees the loads with that record."""
+    bench, model, ring = await begin(dut)
+    everybody = (1 << model.pes) - 1
+    wanted, _ = await look(bench, ring, 3, everybody, 0)
+    for _ in range(60):
+        work = bench.random.randrange(1 << len(dut.work))
+        dut.work.value, dut.take.value, dut.done.value = work, 1, 1
+        await bench.cycles(1)
+        dut.take.value = dut.done.value = 0
+        ring.give(wanted, work)
+        found = ring.choose(3, everybody)
+        assert found is not None
+        wanted = found
+        await bench.cycles(2)
+        assert int(dut.pe.value) == 1 << wanted
 
 
 @cocotb.test()
