@@ -35,7 +35,7 @@ BLOCKS: tuple[Block, ...] = (
             "partials": True,
             "shares": True,
         },
-        narrow={"pes": 3, "depth": 64, "streams": 1, "width": 64, "vid_bits": 5, "shares": True},
+        narrow={"pes": 3, "depth": 64, "streams": 1, "width": 64, "vid_bits": 5, "partials": True, "shares": True},
         measures=("community.record_words",),
     ),
     Block(
