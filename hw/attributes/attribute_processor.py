@@ -21,7 +21,27 @@ from hw.attributes.responder import Responder
 from hw.attributes.row_unit import RowUnit
 from hw.memory.formats import ReadBeat, ReadRequest
 
-__all__ = ["AttributeProcessor"]
+__all__ = ["AttributeProcessor", "processor_signature"]
+
+
+def processor_signature(config: AttributeConfig, clients: int) -> wiring.Signature:
+    """Return the ports of an `AttributeProcessor`, or of several in its place, with so many read clients."""
+    requests = stream.Signature(ReadRequest(config.address_width, config.data_width))
+    beats = stream.Signature(ReadBeat(config.data_width), always_ready=True)
+    return wiring.Signature(
+        {
+            "settings": In(AttributeSettings(config)),
+            "i": In(stream.Signature(config.request)),
+            "responses": Out(stream.Signature(config.response)),
+            "rows": Out(stream.Signature(config.row)),
+            "event_valid": Out(1),
+            "event": Out(config.event),
+            "flush": In(1),
+            "idle": Out(1),
+            "requests": Out(requests).array(clients),
+            "beats": In(beats).array(clients),
+        }
+    )
 
 
 class AttributeProcessor(wiring.Component):
@@ -59,24 +79,10 @@ class AttributeProcessor(wiring.Component):
 
     def __init__(self, config: AttributeConfig | None = None) -> None:
         self.config = config = config or AttributeConfig()
-        port = (config.address_width, config.data_width)
         self._directory = Directory(config)
         #: Read clients.
         self.clients = 1 + self._directory.clients
-        super().__init__(
-            {
-                "settings": In(AttributeSettings(config)),
-                "i": In(stream.Signature(config.request)),
-                "responses": Out(stream.Signature(config.response)),
-                "rows": Out(stream.Signature(config.row)),
-                "event_valid": Out(1),
-                "event": Out(config.event),
-                "flush": In(1),
-                "idle": Out(1),
-                "requests": Out(stream.Signature(ReadRequest(*port))).array(self.clients),
-                "beats": In(stream.Signature(ReadBeat(config.data_width), always_ready=True)).array(self.clients),
-            }
-        )
+        super().__init__(processor_signature(config, self.clients))
 
     def elaborate(self, platform: object) -> Elaboratable:
         """Connect the parts; the decision is the only place where their state changes."""

@@ -4,13 +4,12 @@ from typing import Any
 
 from amaranth import Cat, Elaboratable, Module, Signal
 from amaranth.hdl import Cover
-from amaranth.lib import stream, wiring
-from amaranth.lib.wiring import In, Out, connect, flipped
+from amaranth.lib import wiring
+from amaranth.lib.wiring import connect, flipped
 from amaranth.utils import exact_log2
 
-from hw.attributes.attribute_processor import AttributeProcessor
-from hw.attributes.formats import AttributeConfig, AttributeSettings
-from hw.memory.formats import ReadBeat, ReadRequest
+from hw.attributes.attribute_processor import AttributeProcessor, processor_signature
+from hw.attributes.formats import AttributeConfig
 from hw.stream.arbiter import Arbiter
 
 __all__ = ["PROCESSORS", "AttributeProcessors", "processors_of"]
@@ -52,24 +51,10 @@ class AttributeProcessors(wiring.Component):
         if count not in PROCESSORS:
             raise ValueError(f"count must be 2 or 4, not {count!r}")
         self.config, self.count = config, count
-        port = (config.address_width, config.data_width)
         self._processors = [AttributeProcessor(config) for _ in range(count)]
         #: Read clients.
         self.clients = sum(each.clients for each in self._processors)
-        super().__init__(
-            {
-                "settings": In(AttributeSettings(config)),
-                "i": In(stream.Signature(config.request)),
-                "responses": Out(stream.Signature(config.response)),
-                "rows": Out(stream.Signature(config.row)),
-                "event_valid": Out(1),
-                "event": Out(config.event),
-                "flush": In(1),
-                "idle": Out(1),
-                "requests": Out(stream.Signature(ReadRequest(*port))).array(self.clients),
-                "beats": In(stream.Signature(ReadBeat(config.data_width), always_ready=True)).array(self.clients),
-            }
-        )
+        super().__init__(processor_signature(config, self.clients))
 
     def elaborate(self, platform: object) -> Elaboratable:
         """Hand each request to the processor of its ID; collect responses, and rows as wholes."""
