@@ -65,6 +65,7 @@ class RecordSharer(wiring.Component):
         piece, final, keeps = Signal(PIECE_BITS), Signal(PIECE_BITS), Signal()
         pair, head, out = Signal(sizes.pair), Signal(sizes.head), Signal(sizes.head)
         moves, last, shared = Signal(), Signal(), Signal()
+        last_piece = (head.nodes - 1) >> row_bits - PIECE_BITS
         m.d.comb += [
             pair.eq(Mux(again, read.data, self.i.payload)),
             head.eq(pair.words[0].data),
@@ -91,14 +92,12 @@ class RecordSharer(wiring.Component):
             m.d.comb += [
                 out.vid.eq(Cat(Const(1, 1), piece)),
                 self.o.payload.words[0].data.eq(out),
-                self.rows.eq(
-                    Mux(piece == (head.nodes - 1) >> row_bits - PIECE_BITS, ((head.nodes - 1) & size - 1) + 1, size)
-                ),
+                self.rows.eq(Mux(piece == last_piece, ((head.nodes - 1) & size - 1) + 1, size)),
             ]
         with m.If(moves):
             m.d.sync += [inside.eq(~last), place.eq(following)]
             with m.If(~inside & ~again):
-                m.d.sync += [keeps.eq(splits), final.eq((head.nodes - 1) >> row_bits - PIECE_BITS)]
+                m.d.sync += [keeps.eq(splits), final.eq(last_piece)]
             with m.If(last):
                 # A record of several nodes has several pairs, so `keeps` is that of its head.
                 m.d.sync += [piece.eq(piece + 1), again.eq(1), loaded.eq(again)]

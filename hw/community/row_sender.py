@@ -88,9 +88,10 @@ class RowSender(wiring.Component):
         moves, reads = Signal(), Signal()
         offered, is_node, ends, retires = Signal(), Signal(), Signal(), Signal()
         offered_chunk, offered_address = Signal.like(chunk), Signal.like(address)
-        wanted = self._keep_wanted(m, moves, slot)
+        summed = (self.vertex.payload.vid - self.first)[: config.vid_bits + 1] < self.vertices
+        wanted = self._keep_bit(m, "wanted", self.vertex, summed, moves, slot)
         if config.shares:
-            kept = self._keep_kept(m, moves, slot)
+            kept = self._keep_bit(m, "kept", self.kept, self.kept.payload.kept, moves, slot)
             wanted &= kept | ~is_node
             # No row was added to it, so memory has a sum of some record before.
             m.d.comb += self.partial.payload.empty.eq(~kept)
@@ -150,30 +151,14 @@ class RowSender(wiring.Component):
         ]
         return m
 
-    def _keep_wanted(self, m: Module, enable: Value, slot: Value) -> Value:
-        """Keep for each slot whether its vertex is summed, and read it like the rest of its data."""
-        vertex, bits = self.vertex, self.config.vid_bits
-        m.submodules.wanted = wanted = Memory(
-            shape=unsigned(1), depth=self.config.slots, init=[], attrs=dict(NO_BYPASS)
-        )
-        write, read = wanted.write_port(), registered_read(m, wanted, "wanted_row")
+    def _keep_bit(self, m: Module, name: str, source: Any, bit: Value, enable: Value, slot: Value) -> Value:
+        """Keep a bit for each slot that `source` names, and read it like the rest of the slot's data."""
+        m.submodules[name] = kept = Memory(shape=unsigned(1), depth=self.config.slots, init=[], attrs=dict(NO_BYPASS))
+        write, read = kept.write_port(), registered_read(m, kept, f"{name}_row")
         m.d.comb += [
-            write.en.eq(vertex.valid),
-            write.addr.eq(vertex.payload.slot),
-            write.data.eq((vertex.payload.vid - self.first)[: bits + 1] < self.vertices),
-            read.addr.eq(slot),
-            read.en.eq(enable),
-        ]
-        return read.data
-
-    def _keep_kept(self, m: Module, enable: Value, slot: Value) -> Value:
-        """Keep for each slot whether its row is kept, and read it like the rest of its data."""
-        m.submodules.kept = kept = Memory(shape=unsigned(1), depth=self.config.slots, init=[], attrs=dict(NO_BYPASS))
-        write, read = kept.write_port(), registered_read(m, kept, "kept_row")
-        m.d.comb += [
-            write.en.eq(self.kept.valid),
-            write.addr.eq(self.kept.payload.slot),
-            write.data.eq(self.kept.payload.kept),
+            write.en.eq(source.valid),
+            write.addr.eq(source.payload.slot),
+            write.data.eq(bit),
             read.addr.eq(slot),
             read.en.eq(enable),
         ]
