@@ -27,6 +27,40 @@ _SHARED = 4
 _JUDGED = 16
 
 
+class _Hubs:
+    """VIDs of a record as its beats pass, two a beat, and the step that its first hub is in.
+
+    Parameters
+    ----------
+    beat
+        The beat that is offered.
+    window, vid_bits, step_bits
+        As of the grouper.
+    """
+
+    def __init__(self, beat: Any, window: int, vid_bits: int, step_bits: int) -> None:
+        #: Hubs that are to come.
+        self.left = Signal(range(window + 1), name="left")
+        self.vids = [beat.data.word_select(n, VID_BITS)[:vid_bits] for n in range(2)]
+        #: Steps of both VIDs; that of the first hub, from its beat on, and kept behind that.
+        self.steps = [vid[step_bits:] for vid in self.vids]
+        self.kept = Signal(max(1, vid_bits - step_bits), name="step")
+        self._first = Signal(name="first")
+        self.step = Mux(self._first, self.steps[0], self.kept)
+
+    def begin(self, count: Value) -> list[Any]:
+        """Return what is to be done in front of so many hubs."""
+        return [self.left.eq(count), self._first.eq(1)]
+
+    def take(self) -> list[Any]:
+        """Return what is to be done with a beat of hubs."""
+        return [
+            self._first.eq(0),
+            self.kept.eq(self.step),
+            self.left.eq(Mux(self.left == 1, 0, self.left - 2)),
+        ]
+
+
 class RecordGrouper(wiring.Component):
     """Collects communities of one node by the window of VIDs that their hubs are in, and emits groups of them.
 
@@ -108,9 +142,9 @@ class RecordGrouper(wiring.Component):
         self._collect(m, beats, judged, group, rows, out.i, place, idle)
         return m
 
-    def _step_of(self, vid: Value) -> Value:
-        """Return the number of the step that a VID is in."""
-        return vid[self.step_bits :]
+    def _hubs_of(self, beat: Any) -> _Hubs:
+        """Return the hubs of the records whose beats pass here."""
+        return _Hubs(beat, self.window, self.vid_bits, self.step_bits)
 
     def _judge(self, m: Module) -> tuple[Any, Any]:
         """Keep beats until it is known of their record whether it is collected; return both."""
@@ -118,9 +152,10 @@ class RecordGrouper(wiring.Component):
         m.submodules.beats = beats = Queue(RecordBeat, self.window // 2 + _JUDGED, storage="distributed")
         m.submodules.judged = judged = Queue(1, _JUDGED)
         header, beat = Signal(struct(RECORD_HEADER)), self.i.payload
-        takes, whole, candidate = Signal(), Signal(), Signal()
-        left, first, step, near = Signal(range(self.window + 1)), Signal(), Signal(self._entry["step"].shape), Signal()
-        inside, node = Signal(), Signal()
+        takes, begins, whole, candidate = Signal(), Signal(), Signal(), Signal()
+        # A candidate's decision waits for its end; its hubs are in the window so far; its node is to come.
+        waits, near, node, inside = Signal(), Signal(), Signal(), Signal()
+        hubs = self._hubs_of(beat)
         m.d.comb += [
             header.eq(beat.data),
             beats.i.payload.eq(beat),
@@ -130,34 +165,20 @@ class RecordGrouper(wiring.Component):
             # Of a community in several parts no row has a sum of its own.
             whole.eq(~header.end & ~header.hub_edges & (header.part == 0) & header.last_part),
             candidate.eq(whole & (header.nodes == 1) & (header.hubs != 0) & (header.hubs <= self.window)),
-            self.communities.eq(takes & ~inside & ~header.end & (header.part == 0) & ~header.hub_edges),
-            self.hubs.eq(takes & ~inside & ~header.end & (header.part == 0) & header.hub_edges),
+            begins.eq(takes & ~inside & ~header.end & (header.part == 0)),
+            self.communities.eq(begins & ~header.hub_edges),
+            self.hubs.eq(begins & header.hub_edges),
         ]
-        waits = Signal()
-        pairs = [beat.data.word_select(n, VID_BITS)[: self.vid_bits] for n in range(2)]
-        steps = [self._step_of(vid) for vid in pairs]
-        from_ = Mux(first, steps[0], step)
-        ahead = [(number == from_) | (number == from_ + 1) for number in steps]
+        ahead = [(number == hubs.step) | (number == hubs.step + 1) for number in hubs.steps]
         with m.If(takes):
+            m.d.sync += inside.eq(~beat.last)
             with m.If(~inside):
-                m.d.sync += [
-                    inside.eq(~beat.last),
-                    waits.eq(candidate),
-                    left.eq(header.hubs),
-                    near.eq(1),
-                    node.eq(1),
-                    first.eq(1),
-                ]
+                m.d.sync += [waits.eq(candidate), near.eq(1), node.eq(1), *hubs.begin(header.hubs)]
                 m.d.comb += [judged.i.valid.eq(~candidate), judged.i.payload.eq(0)]
             with m.Else():
-                m.d.sync += [inside.eq(~beat.last), node.eq(0)]
-                with m.If(~node & (left != 0)):
-                    m.d.sync += [
-                        first.eq(0),
-                        step.eq(from_),
-                        near.eq(near & ahead[0] & (ahead[1] | (left == 1))),
-                        left.eq(Mux(left == 1, 0, left - 2)),
-                    ]
+                m.d.sync += node.eq(0)
+                with m.If(~node & (hubs.left != 0)):
+                    m.d.sync += [near.eq(near & ahead[0] & (ahead[1] | (hubs.left == 1))), *hubs.take()]
                 with m.If(beat.last):
                     m.d.comb += [judged.i.valid.eq(waits), judged.i.payload.eq(near)]
         return beats.o, judged.o
@@ -171,28 +192,22 @@ class RecordGrouper(wiring.Component):
         read, write, store = entries.read_port(domain="comb"), entries.write_port(), rows.write_port()
         open_ = Signal(1 << self.place_bits)
         header, beat = Signal(struct(RECORD_HEADER)), beats.payload
-        row, step, first, left = (
-            Signal(self._row),
-            Signal(self._entry["step"].shape),
-            Signal(),
-            Signal(range(self.window + 1)),
-        )
+        row, hubs = Signal(self._row), self._hubs_of(beat)
         place, flushed = Signal(self.place_bits), Signal(self.place_bits)
-        pairs = [beat.data.word_select(n, VID_BITS)[: self.vid_bits] for n in range(2)]
-        from_ = Mux(first, self._step_of(pairs[0]), step)
         places = [
-            Cat(vid[: self.step_bits], self._step_of(vid)[:1] ^ from_[:1])[: exact_log2(self.window)] for vid in pairs
+            Cat(vid[: self.step_bits], step[:1] ^ hubs.step[:1])[: exact_log2(self.window)]
+            for vid, step in zip(hubs.vids, hubs.steps, strict=True)
         ]
-        marks = (1 << places[0]) | Mux(left == 1, 0, 1 << places[1])
+        marks = (1 << places[0]) | Mux(hubs.left == 1, 0, 1 << places[1])
         entry, opened, fresh = read.data, Signal(), Signal(self._entry)
         m.d.comb += [
             header.eq(beat.data),
-            place.eq(step),
+            place.eq(hubs.kept),
             read.addr.eq(place),
             opened.eq(open_.bit_select(place, 1)),
             group.payload.entry.eq(entry),
             group.payload.place.eq(place),
-            fresh.step.eq(step),
+            fresh.step.eq(hubs.kept),
             fresh.rows.eq(Mux(opened, entry.rows, 0) + 1),
             fresh.bits.eq(Mux(opened, entry.bits, 0) + row.count),
             fresh.hubs.eq(Mux(opened, entry.hubs, 0) | row.hubs),
@@ -209,10 +224,9 @@ class RecordGrouper(wiring.Component):
 
         with m.FSM() as fsm:
             with m.State("HEAD"):
-                m.d.sync += [first.eq(1), row.hubs.eq(0)]
+                m.d.sync += [row.count.eq(header.hubs), row.hubs.eq(0), *hubs.begin(header.hubs)]
                 with m.If(judged.valid & judged.payload):
                     m.d.comb += [judged.ready.eq(1), beats.ready.eq(1)]
-                    m.d.sync += [row.count.eq(header.hubs), left.eq(header.hubs)]
                     m.next = "NODE"
                 with m.Elif(judged.valid & header.end):
                     m.d.sync += flushed.eq(0)
@@ -222,21 +236,16 @@ class RecordGrouper(wiring.Component):
                         m.next = "PASS"
             with m.State("NODE"):
                 m.d.comb += beats.ready.eq(1)
-                m.d.sync += row.vid.eq(pairs[0])
+                m.d.sync += row.vid.eq(hubs.vids[0])
                 m.next = "HUBS"
             with m.State("HUBS"):
                 m.d.comb += beats.ready.eq(1)
-                m.d.sync += [
-                    first.eq(0),
-                    step.eq(from_),
-                    row.hubs.eq(row.hubs | marks),
-                    left.eq(Mux(left == 1, 0, left - 2)),
-                ]
-                with m.If(left <= 2):
+                m.d.sync += [row.hubs.eq(row.hubs | marks), *hubs.take()]
+                with m.If(hubs.left <= 2):
                     m.next = "ROW"
             with m.State("ROW"):
                 # The bits of the row itself say nothing new.
-                with m.If(opened & (entry.step != step)):
+                with m.If(opened & (entry.step != hubs.kept)):
                     m.d.comb += group.valid.eq(1)
                     with m.If(group.ready):
                         m.d.sync += open_.bit_select(place, 1).eq(0)
