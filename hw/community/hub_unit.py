@@ -99,7 +99,7 @@ class HubUnit(wiring.Component):
         entry = data.StructLayout({"epoch": _EPOCH_BITS, "slot": self.hubs.row_bits})
         self._slots = Memory(shape=entry, depth=self.nodes, init=[], attrs=dict(NO_BYPASS))
         self._there = Memory(shape=_EPOCH_BITS, depth=self.hubs.width, init=[], attrs=dict(NO_BYPASS))
-        self._beats = max(2, 1 << ceil_log2(config.pe.max_beats))
+        self._beats = 1 << ceil_log2(config.pe.max_beats)
         shape = config.hub_row.members["data"]
         self._kept = Memory(shape=shape, depth=self.hubs.width * self._beats, init=[], attrs=dict(NO_BYPASS))
         if config.partials:
