@@ -38,6 +38,7 @@ from cocotb_tools.runner import Verilator
 
 from sim.harness.override import NONE, active
 from sim.harness.ports import StreamPort, rules_source, stream_ports
+from sim.harness.registers import written_in_place
 
 #: Root of the repository.
 ROOT = Path(__file__).resolve().parents[2]
@@ -46,7 +47,7 @@ SIM_DIR = ROOT / "build" / "sim"
 #: Where simulators keep Python's bytecode.
 BYTECODE = ROOT / "build" / "bytecode"
 #: Changes when the way of building does, so that old programs are not used.
-RECIPE = 5
+RECIPE = 6
 #: Lint rules that generated Verilog breaks by its nature. UNOPTFLAT, LATCH and MULTIDRIVEN stay fatal.
 WAIVED = (
     "WIDTHEXPAND", "WIDTHTRUNC", "CASEINCOMPLETE", "CASEOVERLAP", "UNSIGNED",
@@ -314,7 +315,7 @@ def to_verilog(text: str) -> str:
             f"      {found['memory']}[clears_at] = {found['zero']};\n  end\n"
         )
 
-    return _CLEARS.sub(loop, str(verilog._convert_rtlil_text(text, strip_internal_attrs=True)))
+    return written_in_place(_CLEARS.sub(loop, str(verilog._convert_rtlil_text(text, strip_internal_attrs=True))))
 
 
 def digest(*parts: str) -> str:
