@@ -1,7 +1,8 @@
 """`atoll synth --tree`: area of a design by its hierarchy.
 
 Every module is mapped apart, once, so nothing is optimised across its border; the whole is therefore larger than the
-figures of `atoll synth`, by some percent.
+figures of `atoll synth`, by some percent. A module that ABC9 fails on becomes part of the one around it, with all
+beside it there, so that one has no parts in the table.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from scripts.blocks import Block
@@ -18,11 +20,13 @@ from scripts.flows.devices import Device
 from scripts.flows.outputs import write
 from scripts.flows.synth import PREPARE, flat_model, folder_of
 from scripts.flows.table import show
-from scripts.flows.yosys import yosys
+from scripts.flows.yosys import ToolError, yosys
 from sim.harness.build import locked
 
 __all__ = ["Node", "area_tree", "report", "rows"]
 
+#: What Yosys says in its log before ABC9 maps a module.
+_MAPPED = re.compile(r"^Extracted .* from module `(.+)' to a netlist", re.M)
 #: Share of the whole below which a part is not listed by itself.
 LEAST_SHARE = 0.01
 
@@ -63,17 +67,32 @@ def area_tree(block: Block, device: Device) -> Node:
     with locked(folder.with_name(f"{folder.name}.lock")):
         if not known.exists():
             (folder / "model.il").write_text(model)
-            prepare = PREPARE.replace("flatten\n", "")
-            script = (
-                f"read_rtlil model.il\nhierarchy -top {block.module}\n{prepare}"
-                f"{device.apart.format(top=block.module)}\nwrite_json mapped.json\n"
-            )
-            yosys(script, cwd=folder, name="tree")
+            _map(folder, block.module, device)
             modules = json.loads((folder / "mapped.json").read_text())["modules"]
             (folder / "mapped.json").unlink()
             kept = {name: {at: cell["type"] for at, cell in m["cells"].items()} for name, m in modules.items()}
             write(known, json.dumps({name: _short(cells, kept) for name, cells in kept.items()}))
     return _node(block.name, block.module, json.loads(known.read_text()))
+
+
+def _map(folder: Path, top: str, device: Device) -> None:
+    """Map ``model.il`` into ``mapped.json``; where ABC9 fails on a module, as part of the module that it is in."""
+    whole: list[str] = []
+    while True:
+        prepare = PREPARE.replace("flatten\n", "".join(f"flatten {module}\n" for module in whole))
+        script = (
+            f"read_rtlil model.il\nhierarchy -top {top}\n{prepare}"
+            f"{device.apart.format(top=top)}\nwrite_json mapped.json\n"
+        )
+        try:
+            return yosys(script, cwd=folder, name="tree")
+        except ToolError:
+            mapped = _MAPPED.findall((folder / "tree.log").read_text())
+            # Amaranth names a module by the one that it is in.
+            parent = mapped[-1].rpartition(".")[0] or mapped[-1] if mapped else top
+            if parent in {top, *whole}:
+                raise
+            whole.append(parent)
 
 
 def _short(cells: Mapping[str, str], modules: Mapping[str, Any]) -> dict[str, Any]:

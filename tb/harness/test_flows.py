@@ -160,7 +160,7 @@ def test_large_blocks_are_placed_and_routed_in_another_way(
 
     monkeypatch.setattr(synth, "run_tool", ran)
     (tmp_path / "model.il").write_text(to_rtlil(Slice(3), "slice"))
-    assert synth._fmax(Slice(3), tmp_path, "slice", luts) == 61.5
+    assert synth._fmax(Slice(3), tmp_path, "slice", luts) == (61.5, None)
     assert tuple(asked[len(asked) - len(wanted) :]) == wanted
     assert ("--placer" in asked, "--no-route" in asked) == ("--placer" in wanted, "--no-route" in wanted)
     assert 'LOCATE COMP "clk" SITE "G2";' in (tmp_path / "pads.lpf").read_text()
@@ -184,15 +184,15 @@ def test_what_was_routed_is_known_for_the_same_design_only(monkeypatch: pytest.M
 def test_a_block_that_cannot_be_one_module_with_its_shell_is_mapped_apart(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    def failing(script: str, *, cwd: Path, name: str) -> str:
+    def failing(script: str, *, cwd: Path, name: str) -> None:
         if name == "shell":
             raise ToolError("ABC9 aborts")
-        return yosys(script, cwd=cwd, name=name)
+        yosys(script, cwd=cwd, name=name)
 
     monkeypatch.setattr(synth, "yosys", failing)
     monkeypatch.setattr(synth, "run_tool", lambda *_, **__: "Max frequency for clock 'clk': 61.50 MHz")
     (tmp_path / "model.il").write_text(to_rtlil(Slice(3), "slice"))
-    assert synth._fmax(Slice(3), tmp_path, "slice", 100) == 61.5
+    assert synth._fmax(Slice(3), tmp_path, "slice", 100) == (61.5, None)
     modules = json.loads((tmp_path / "shell.json").read_text())["modules"]
     cells = {cell["type"] for cell in modules["shell"]["cells"].values()}
     assert "TRELLIS_FF" in cells
