@@ -310,7 +310,8 @@ class HubUnit(wiring.Component):
         looked, is_there, serves, moves, sends = (
             Signal(name=name) for name in ("looked", "is_there", "serves", "moves", "sends")
         )
-        out_beat = Signal(exact_log2(self._beats))
+        beat_bits = exact_log2(self._beats)
+        out_beat = Signal(max(1, beat_bits))
         ends = out_beat == (self.settings.f_out - 1) >> exact_log2(self.config.pe.elements)
         m.d.comb += [
             is_there.eq(there.data == self._epoch),
@@ -321,7 +322,7 @@ class HubUnit(wiring.Component):
             waiting.o.ready.eq(moves),
             there.addr.eq(waiting.o.payload.hub),
             there.en.eq(moves),
-            kept.addr.eq(Cat(out_beat, taken.hub)),
+            kept.addr.eq(Cat(out_beat[:beat_bits], taken.hub)),
             kept.en.eq(sends),
             row.data.eq(kept.data),
             self._serving.eq((waiting.level != 0) | looked | self.row.valid),

