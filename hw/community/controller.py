@@ -428,10 +428,14 @@ class Controller(wiring.Component):
         missing = load.resident & ~self._whole.bit_select(load.page, 1)
         beyond = (self._row_of_page(load.page) | last) >= config.weight_rows
         weight = process.neighbour_weight
-        granules = ((sizes.f_out - 1) >> exact_log2(GRANULE)) + 1
-        wrong_columns = process.first_granule + granules > process.row_granules
+        # Sums of operands wait in registers, too.
+        granules, wrong_columns, wrong_digits = Signal(16), Signal(), Signal()
         adds, digits = (combine.kind == kind for kind in (Combination.SUM, Combination.DIGITS))
-        wrong_digits = digits & (combine.first_granule + len(DIGIT_BITS) * granules > combine.row_granules)
+        m.d.sync += [
+            granules.eq(((sizes.f_out - 1) >> exact_log2(GRANULE)) + 1),
+            wrong_columns.eq(process.first_granule + granules > process.row_granules),
+            wrong_digits.eq(digits & (combine.first_granule + len(DIGIT_BITS) * granules > combine.row_granules)),
+        ]
         wrong_kind = (combine.kind > Combination.SUM) | (adds & combine.sparse)
 
         def loaded(view: Any, used: Any = 1) -> tuple[Check, Check]:
