@@ -51,10 +51,11 @@ _QUIET = 7
 
 @dataclass(frozen=True)
 class _Sizes:
-    """Of the weights that are loaded; `valid` is 0 after they were refused."""
+    """Of the weights that are loaded, `granules` of a row; `valid` is 0 after they were refused."""
 
     f_in: Any
     f_out: Any
+    granules: Any
     valid: Any
 
 
@@ -309,10 +310,11 @@ class Controller(wiring.Component):
         sizes = _Sizes(
             Signal(bits_for(min(config.weight_rows, _MAX_IN)), name="f_in"),
             Signal(bits_for(config.max_out), name="f_out"),
+            Signal(16, name="granules"),
             Signal(name="sized"),
         )
         # Chunks of a row in a combiner, and in a PE.
-        last_chunk, last_sum, granules, row_words = Signal(16), Signal(16), Signal(16), Signal(16)
+        last_chunk, last_sum, row_words = Signal(16), Signal(16), Signal(16)
         multipliers = config.pe.lanes
         chunk_shift = Signal.like(self.combination.chunk_shift)
         self._shift(m, last_chunk, chunk_shift)
@@ -320,7 +322,7 @@ class Controller(wiring.Component):
         with m.If(front.refused & loads):
             m.d.sync += sizes.valid.eq(0)
         self._keep_pages(m, loader)
-        adds, padded = Signal(), (granules << exact_log2(GRANULE // multipliers)) - 1
+        adds, padded = Signal(), (sizes.granules << exact_log2(GRANULE // multipliers)) - 1
         with m.If(front.start):
             m.d.sync += adds.eq(self._adds_digits())
         with m.If(front.start & loads):
@@ -330,15 +332,15 @@ class Controller(wiring.Component):
                 sizes.f_out.eq(load.f_out),
                 last_chunk.eq((load.f_out - 1) >> exact_log2(multipliers)),
                 last_sum.eq((load.f_out - 1) >> exact_log2(config.lanes)),
-                granules.eq(((load.f_out - 1) >> exact_log2(GRANULE)) + 1),
+                sizes.granules.eq(((load.f_out - 1) >> exact_log2(GRANULE)) + 1),
                 loader.addresses[0].eq(front.words(Opcode.LOAD_WEIGHTS, "weights")),
                 loader.addresses[1].eq(front.words(Opcode.LOAD_WEIGHTS, "biases")),
                 loader.resident.eq(load.resident),
                 self.first_weight.eq(self._row_of_page(load.page)),
             ]
         m.d.comb += [
-            row_words.eq(granules * _WORDS_OF_GRANULE),
-            self.row_beats.eq(granules * (ROW_BYTES * 8 // config.data_width)),
+            row_words.eq(sizes.granules * _WORDS_OF_GRANULE),
+            self.row_beats.eq(sizes.granules * (ROW_BYTES * 8 // config.data_width)),
             self.combination.f_in.eq(sizes.f_in),
             self.combination.f_out.eq(sizes.f_out),
             self.combination.last_chunk.eq(Mux(adds, padded, last_chunk)),
@@ -429,12 +431,11 @@ class Controller(wiring.Component):
         beyond = (self._row_of_page(load.page) | last) >= config.weight_rows
         weight = process.neighbour_weight
         # Sums of operands wait in registers, too.
-        granules, wrong_columns, wrong_digits = Signal(16), Signal(), Signal()
+        wrong_columns, wrong_digits = Signal(), Signal()
         adds, digits = (combine.kind == kind for kind in (Combination.SUM, Combination.DIGITS))
         m.d.sync += [
-            granules.eq(((sizes.f_out - 1) >> exact_log2(GRANULE)) + 1),
-            wrong_columns.eq(process.first_granule + granules > process.row_granules),
-            wrong_digits.eq(digits & (combine.first_granule + len(DIGIT_BITS) * granules > combine.row_granules)),
+            wrong_columns.eq(process.first_granule + sizes.granules > process.row_granules),
+            wrong_digits.eq(digits & (combine.first_granule + len(DIGIT_BITS) * sizes.granules > combine.row_granules)),
         ]
         wrong_kind = (combine.kind > Combination.SUM) | (adds & combine.sparse)
 

@@ -99,9 +99,9 @@ class HubUnit(wiring.Component):
         entry = data.StructLayout({"epoch": _EPOCH_BITS, "slot": self.hubs.row_bits})
         self._slots = Memory(shape=entry, depth=self.nodes, init=[], attrs=dict(NO_BYPASS))
         self._there = Memory(shape=_EPOCH_BITS, depth=self.hubs.width, init=[], attrs=dict(NO_BYPASS))
-        self._beats = 1 << ceil_log2(config.pe.max_beats)
+        self._beat_bits = ceil_log2(config.pe.max_beats)
         shape = config.hub_row.members["data"]
-        self._kept = Memory(shape=shape, depth=self.hubs.width * self._beats, init=[], attrs=dict(NO_BYPASS))
+        self._kept = Memory(shape=shape, depth=self.hubs.width << self._beat_bits, init=[], attrs=dict(NO_BYPASS))
         if config.partials:
             self._highs = Memory(shape=unsigned(1), depth=self.hubs.width, init=[], attrs=dict(NO_BYPASS))
         # A request whose row is looked for, and those behind it.
@@ -289,7 +289,7 @@ class HubUnit(wiring.Component):
             sums.own.payload.slot.eq(Cat(chunk, slot)),
             sums.own.payload.data.eq(Array(row_parts[n].as_value() for n in range(parts))[part]),
             kept_write.en.eq(stores & ~tag.root & beat_end),
-            kept_write.addr.eq(Cat(tag.beat[: exact_log2(self._beats)], slot)),
+            kept_write.addr.eq(Cat(tag.beat[: self._beat_bits], slot)),
             kept_write.data.eq(beat.data),
             there_write.en.eq((stores & ~tag.root & row_end) | self._clearing),
             there_write.addr.eq(Mux(self._clearing, self._to_clear, slot)),
@@ -310,8 +310,7 @@ class HubUnit(wiring.Component):
         looked, is_there, serves, moves, sends = (
             Signal(name=name) for name in ("looked", "is_there", "serves", "moves", "sends")
         )
-        beat_bits = exact_log2(self._beats)
-        out_beat = Signal(max(1, beat_bits))
+        out_beat = Signal(max(1, self._beat_bits))
         ends = out_beat == (self.settings.f_out - 1) >> exact_log2(self.config.pe.elements)
         m.d.comb += [
             is_there.eq(there.data == self._epoch),
@@ -322,7 +321,7 @@ class HubUnit(wiring.Component):
             waiting.o.ready.eq(moves),
             there.addr.eq(waiting.o.payload.hub),
             there.en.eq(moves),
-            kept.addr.eq(Cat(out_beat[:beat_bits], taken.hub)),
+            kept.addr.eq(Cat(out_beat[: self._beat_bits], taken.hub)),
             kept.en.eq(sends),
             row.data.eq(kept.data),
             self._serving.eq((waiting.level != 0) | looked | self.row.valid),

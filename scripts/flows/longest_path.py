@@ -13,15 +13,13 @@ __all__ = ["longest_path"]
 _CELLS = re.compile(r"(?:_(?:TRELLIS|DP16KD|PDPW16KD|MULT18X18D|CCU2C|LUT4)|\$auto\$|\.\d+\.\d+(?:_|$)).*")
 
 
-def longest_path(report: Path, block: str = "block") -> str | None:
+def longest_path(report: Path) -> str | None:
     """Return the path between registers that bounds the clock: from where to where, ns, and ns of them in wires.
 
     Parameters
     ----------
     report
-        What nextpnr wrote for ``--report``.
-    block
-        Instance whose name is left out.
+        That of nextpnr, of a block in its shell.
 
     Returns
     -------
@@ -30,16 +28,16 @@ def longest_path(report: Path, block: str = "block") -> str | None:
     """
     for path in json.loads(report.read_text())["critical_paths"] if report.exists() else ():
         if path["from"] == path["to"]:
-            return _line(path["path"], block)
+            return _line(path["path"])
     return None
 
 
-def _line(steps: list[dict[str, Any]], block: str) -> str:
+def _line(steps: list[dict[str, Any]]) -> str:
     total = sum(step["delay"] for step in steps)
     wires = sum(step["delay"] for step in steps if step["type"] == "routing")
-    start, end = (_name(cell, block) for cell in (steps[0]["from"]["cell"], steps[-1]["to"]["cell"]))
+    start, end = (_name(cell) for cell in (steps[0]["from"]["cell"], steps[-1]["to"]["cell"]))
     return f"{start} → {end}: {total:.1f} ns, {wires:.1f} in wires"
 
 
-def _name(cell: str, block: str) -> str:
-    return _CELLS.sub("", cell.removeprefix(f"{block}."))
+def _name(cell: str) -> str:
+    return _CELLS.sub("", cell.removeprefix("block."))

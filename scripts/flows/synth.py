@@ -64,6 +64,7 @@ WIRES, LARGE_WIRES = 500, 900
 CHAIN = 2048
 #: Where the figures of a design with its frequency are kept.
 _ROUTED = "routed.json"
+#: Where nextpnr says what bounds the frequency.
 _REPORT = "report.json"
 
 
