@@ -18,6 +18,7 @@ from contracts.codes import (
     Policy,
     RegionKind,
     Split,
+    Targets,
     Token,
 )
 from contracts.formats import (
@@ -79,6 +80,7 @@ __all__ = [
     "Policy",
     "RegionKind",
     "Split",
+    "Targets",
     "Token",
 ]
 

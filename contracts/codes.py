@@ -15,6 +15,7 @@ __all__ = [
     "Policy",
     "RegionKind",
     "Split",
+    "Targets",
     "Token",
 ]
 
@@ -198,6 +199,14 @@ class Policy(_Documented):
     MRU = 3, "the one whose last request is the most recent"
     FIFO = 4, "the one that came into the cache first"
     LIFO = 5, "the one that came into the cache last"
+
+
+class Targets(_Documented):
+    """How requests for attributes get their slots of the buffer (A4)."""
+
+    HASH = 0, "by a hash of the ID"
+    POSITION = 1, "by the position in the batch"
+    AHEAD = 2, "by a plan: a row keeps its slot until its last request, and that of the row that is wanted last goes"
 
 
 class Flow(_Documented):

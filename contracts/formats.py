@@ -347,7 +347,7 @@ COMMANDS: dict[Opcode, Layout] = {
         [
             *_VERTICES,
             *_GRAPH,
-            _u("slotted", 1, "1: target address by position in the batch, 0: by hash (A4)"),
+            _u("targets", 2, "one of `Targets`; `AHEAD` is for a FETCH"),
             _u("hops", 3, "hops of positive sampling"),
             _u(
                 "flush",
@@ -380,7 +380,7 @@ COMMANDS: dict[Opcode, Layout] = {
         [
             *_VERTICES,
             *_GRAPH,
-            _u("slotted", 1, "as for SAMPLE"),
+            _u("targets", 2, "one of `Targets`, `AHEAD` if the core can plan"),
             _u("flush", 1, "as for SAMPLE"),
             _line("nodes", "VIDs, as SAMPLE leaves them behind `tree`"),
             _u("count", 32, "how many of them"),

@@ -128,7 +128,7 @@ def run(
     slots: Annotated[
         str | None,
         typer.Option(
-            help="Slots of attribute rows: by position or hash.  [default: hash if PEs take rows from a window]",
+            help="Slots of attribute rows: ahead (by the next requests), hash or position.  [default: ahead if it can]",
             show_default=False,
         ),
     ] = None,
@@ -195,8 +195,8 @@ def run(
 
     sampling = None
     if batch:
-        slotted = sampled.parse_slots(slots)
-        sampling = sampled.Sampling(batch, sampled.parse_fan_out(fanout), order, batches, slotted, negatives)
+        targets = sampled.parse_slots(slots)
+        sampling = sampled.Sampling(batch, sampled.parse_fan_out(fanout), order, batches, targets, negatives)
     request = flow.Request(
         dataset, model, config, chiplets, placement, layers, hidden, seed, activation, model_file, rtl, out, head,
         sampling, Choice(threshold, step, halving, c_max, scheme, k), Calibration(percentile, bits), session, clock,

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from contracts import LINE_BYTES, PAGE_BYTES, ROW_BYTES, SPARSE_ENTRY, VALUE_BITS, Model, Opcode, RegionKind
+from contracts import LINE_BYTES, PAGE_BYTES, ROW_BYTES, SPARSE_ENTRY, VALUE_BITS, Model, Opcode, RegionKind, Targets
 from contracts.errors import InputError
 from contracts.scale import scales_of
 from contracts.weights import Traffic, WeightRoom
@@ -205,8 +205,8 @@ class BatchImage:
         What to sample; as many hops as there are layers.
     size
         Largest number of roots of a batch.
-    slotted
-        Target addresses by position, not by hash (A4).
+    targets
+        How attributes get their slots of the buffer (A4).
     limits
         Limits of the locator, if community PEs compute the layers; None: gather PEs.
     weight_room, scratch_lines
@@ -249,7 +249,7 @@ class BatchImage:
         problem: Problem,
         plan: Plan,
         size: int,
-        slotted: bool = True,
+        targets: Targets = Targets.POSITION,
         limits: Limits | None = None,
         weight_room: WeightRoom | None = None,
         scratch_lines: int = 0,
@@ -273,7 +273,7 @@ class BatchImage:
             raise InputError(
                 "fan-out", f"of {len(plan.fan_out)} hops", f"{len(model.layers)}, the layers of the network"
             )
-        self.problem, self.plan, self.size, self.slotted, self.limits = problem, plan, size, slotted, limits
+        self.problem, self.plan, self.size, self.targets, self.limits = problem, plan, size, targets, limits
         self.shown = shown
         attributes = _attribute_rows(problem)
         self.id_count, self.row_bytes = len(attributes), row_bytes(attributes.shape[1])
@@ -494,7 +494,7 @@ class BatchImage:
         read = self._read
         attributes = Fetch(
             **{**self._graph, "vertices": self.id_count}, offsets=read["offsets"], edges=read["edges"],
-            slotted=self.slotted, nodes=arrays[3], ids=self.ids,
+            targets=self.targets, nodes=arrays[3], ids=self.ids,
             attributes=read["attributes"], row_bytes=self.row_bytes, reports=at.reports, rows=at.rows, forget=first,
         )  # fmt: skip
         if following is not None:

@@ -13,7 +13,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from contracts import DIGIT_BITS, LINE_BYTES, ROW_BYTES, SPARSE_ENTRY, Combination, Matching, Opcode, RegionKind
+from contracts import (
+    DIGIT_BITS,
+    LINE_BYTES,
+    ROW_BYTES,
+    SPARSE_ENTRY,
+    Combination,
+    Matching,
+    Opcode,
+    RegionKind,
+    Targets,
+)
 from contracts.weights import GRANULE, Blocks, Traffic, WeightRoom
 from golden.community.plan import PAIRS, Scheme
 from golden.locator.locator import Limits
@@ -169,7 +179,7 @@ class Fetch:
     offsets: Operand
     edges: Operand
     edge_count: int
-    slotted: bool
+    targets: Targets
     nodes: Operand
     attributes: Operand
     row_bytes: int

@@ -51,5 +51,5 @@ def access_operands(front: CommandFrontEnd, opcode: Opcode, attribute: Attribute
         settings.row_words.eq(command.row_bytes >> exact_log2(WORD_BYTES)),
         settings.beats.eq(command.row_bytes >> exact_log2(attribute.data_width // 8)),
         access.rows.eq(front.line(opcode, "rows")),
-        access.slotted.eq(command.slotted),
+        access.targets.eq(command.targets),
     ]

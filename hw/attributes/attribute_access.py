@@ -8,7 +8,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import exact_log2
 
-from contracts import LINE_BYTES, Error
+from contracts import LINE_BYTES, Error, Targets
 from hw.attributes.attribute_processors import processors_of
 from hw.attributes.fetch_walk import FetchWalk
 from hw.attributes.formats import AccessSettings, AttributeCoreConfig
@@ -17,6 +17,7 @@ from hw.attributes.node_reader import NodeReader
 from hw.attributes.request_counts import RequestCounts, RequestTotals
 from hw.attributes.row_window import RowWindow
 from hw.attributes.row_writer import RowWriter
+from hw.attributes.slot_planner import SlotPlanner
 from hw.attributes.target_address import Placed, TargetAddress
 from hw.chiplet.unit import command_members
 from hw.graph.formats import ErrorReport
@@ -95,6 +96,7 @@ class AttributeAccess(wiring.Component):
         m.submodules.walk = walk = FetchWalk(config)
         m.submodules.node_reader = nodes = NodeReader(attribute)
         m.submodules.target = target = TargetAddress(attribute)
+        requests = stream.Signature(Placed(attribute)).create(path=("requests_to_place",))
         m.submodules.processor = processor = self._processor
         m.submodules.counts = counts = RequestCounts(attribute)
         m.submodules.row_writer = row_writer = RowWriter(attribute)
@@ -109,10 +111,10 @@ class AttributeAccess(wiring.Component):
         access = Signal(AccessSettings(attribute))
         m.d.comb += [
             access.eq(Mux(walk.busy, settings.access, self.access)),
-            target.i.valid.eq(Mux(walk.busy, nodes.o.valid, self.placed.valid)),
-            target.i.payload.eq(Mux(walk.busy, nodes.o.payload, self.placed.payload)),
-            nodes.o.ready.eq(target.i.ready),
-            self.placed.ready.eq(target.i.ready & ~walk.busy),
+            requests.valid.eq(Mux(walk.busy, nodes.o.valid, self.placed.valid)),
+            requests.payload.eq(Mux(walk.busy, nodes.o.payload, self.placed.payload)),
+            nodes.o.ready.eq(requests.ready & walk.busy),
+            self.placed.ready.eq(requests.ready & ~walk.busy),
             nodes.i.valid.eq(walk.begin),
             nodes.i.payload.eq(settings.nodes),
         ]
@@ -120,16 +122,18 @@ class AttributeAccess(wiring.Component):
             Assert(nodes.i.ready | ~nodes.i.valid, "the node reader is not idle"),
             Assert(~(walk.busy & (self.placed.valid | self.counts)), "a SAMPLE fetches beside a FETCH"),
         ]
+        passes = Signal(init=1)
+        self._place(m, walk, requests, target, passes)
         connect(m, target.o, processor.i)
         connect(m, processor.responses, counts.response)
-        handed_on, waits = self._hand_on(m, walk, processor, row_writer, target, nodes)
+        handed_on, waits = self._hand_on(m, walk, processor, row_writer, target, passes)
         m.d.comb += [
             walk.base.eq(self.base),
             walk.idle.eq(processor.idle),
             walk.settled.eq(self.settled),
             walk.reported.eq(header.done),
             walk.writing.eq(self.writing),
-            target.slotted.eq(access.slotted),
+            target.hashed.eq(access.targets == Targets.HASH),
             processor.settings.eq(access.attribute),
             processor.flush.eq(walk.flush | self.flush),
             counts.start.eq(walk.begin | self.counts),
@@ -157,8 +161,34 @@ class AttributeAccess(wiring.Component):
             connect(m, source, flipped(end))
         return m
 
+    def _place(self, m: Module, walk: FetchWalk, requests: Any, target: TargetAddress, passes: Signal) -> None:
+        """Lead requests to their target addresses while they may pass, past the plan if a FETCH has none."""
+        placed = stream.Signature(Placed(self.config.attribute)).create(path=("placed_requests",))
+        m.d.comb += [
+            target.i.payload.eq(placed.payload),
+            target.i.valid.eq(placed.valid & passes),
+            placed.ready.eq(target.i.ready & passes),
+        ]
+        if not self.config.ahead:
+            connect(m, requests, flipped(placed))
+            return
+        planned = Signal()
+        m.submodules.planner = planner = SlotPlanner(self.config.attribute, self.config.ahead, self.config.processors)
+        m.d.comb += [
+            planned.eq(walk.busy & (walk.settings.access.targets == Targets.AHEAD)),
+            planner.start.eq(walk.begin & planned),
+            planner.count.eq(walk.settings.nodes.count),
+            planner.forget.eq(walk.flush),
+            planner.i.payload.eq(requests.payload),
+            planner.i.valid.eq(requests.valid & planned),
+            planner.o.ready.eq(placed.ready & planned),
+            requests.ready.eq(Mux(planned, planner.i.ready, placed.ready)),
+            placed.valid.eq(Mux(planned, planner.o.valid, requests.valid)),
+            placed.payload.eq(Mux(planned, planner.o.payload, requests.payload)),
+        ]
+
     def _hand_on(
-        self, m: Module, walk: FetchWalk, processor: Any, row_writer: Any, target: Any, nodes: Any
+        self, m: Module, walk: FetchWalk, processor: Any, row_writer: Any, target: Any, passes: Signal
     ) -> tuple[Any, Any]:
         """Lead rows to memory or to the window, which lets requests through when it has a place for their rows.
 
@@ -186,8 +216,7 @@ class AttributeAccess(wiring.Component):
             window.abandon.eq(self.ending),
             window.asks.eq(target.i.valid & target.i.ready & streamed),
         ]
-        with m.If(streamed & ~window.room):
-            m.d.comb += [target.i.valid.eq(0), nodes.o.ready.eq(0)]
+        m.d.comb += passes.eq(~streamed | window.room)
         for name, member in self.window.signature.members.items():
             outer, inner = getattr(self.window, name), getattr(window, name)
             if member.is_signature:

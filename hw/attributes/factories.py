@@ -36,6 +36,7 @@ from hw.attributes.row_window import RowWindow
 from hw.attributes.row_writer import RowWriter
 from hw.attributes.sample_walk import SampleWalk
 from hw.attributes.slot_keys import SlotKeys
+from hw.attributes.slot_planner import SlotPlanner
 from hw.attributes.slot_search import SlotSearch
 from hw.attributes.table_changer import TableChanger
 from hw.attributes.table_look_up import TableLookUp
@@ -79,6 +80,7 @@ PARTS: dict[str, Callable[[AttributeConfig], Any]] = {
     "row_moves": RowMoves,
     "row_unit": RowUnit,
     "row_walk": RowWalk,
+    "slot_planner": SlotPlanner,
     "slot_search": SlotSearch,
     "table_changer": TableChanger,
     "table_look_up": TableLookUp,

@@ -4,7 +4,7 @@ from amaranth import Elaboratable, Module, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from contracts import COMMAND_BYTES, Opcode
+from contracts import COMMAND_BYTES, Opcode, Targets
 from hw.attributes.access_operands import access_operands, graph_checks
 from hw.attributes.formats import AccessSettings, AttributeConfig, AttributeCoreConfig
 from hw.attributes.node_reader import NodeRange
@@ -105,8 +105,12 @@ class FetchWalk(wiring.Component):
         most = 1 << attribute.tag_bits
         # Only a core with a window has rows for PEs.
         window = [] if self.config.window else [Check(fetch.streamed, fetch.streamed)]
+        known = Targets.AHEAD if self.config.ahead else Targets.POSITION
+        planned = Check(fetch.targets > known, fetch.targets)
         refuse(
-            m, front, {Opcode.FETCH: [*graph_checks(attribute, fetch), Check(fetch.count > most, fetch.count), *window]}
+            m,
+            front,
+            {Opcode.FETCH: [*graph_checks(attribute, fetch), Check(fetch.count > most, fetch.count), *window, planned]},
         )
         m.d.comb += [
             front.base.eq(self.base),

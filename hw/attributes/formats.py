@@ -5,15 +5,16 @@ from dataclasses import dataclass
 from amaranth import unsigned
 from amaranth.lib import data, enum
 
-from contracts import VID_BITS, Flow, Policy
+from contracts import VID_BITS, Flow, Policy, Targets
 from contracts.cache import KEY_BITS
 from contracts.parameters import Parameters, part, size
+from contracts.planning import LANES
 from hw.memory.formats import WORD_BYTES, line_address_width
 
 __all__ = ["AccessSettings", "AttributeConfig", "AttributeCoreConfig", "AttributeSettings", "MoveKind"]
 
-#: Bits of a flow.
-FLOW_BITS = max(Flow).bit_length()
+#: Bits of a flow, and of the way to target addresses.
+FLOW_BITS, TARGET_BITS = max(Flow).bit_length(), max(Targets).bit_length()
 #: Bits of the number of edges.
 COUNT_BITS = 32
 
@@ -166,11 +167,13 @@ class AttributeCoreConfig(Parameters):
         Beats of rows that wait for the engine, which reads them from here; 0: rows go through memory.
     processors
         Attribute processors, each with a buffer, an ID table and a cache of these sizes for its share of the IDs.
+    ahead
+        Requests of a FETCH that are held to plan target addresses for them; 0: none can be planned.
 
     Raises
     ------
     ValueError
-        If a parameter is out of its range, or the longest row has no room in the window.
+        If a parameter is out of its range, the longest row has no room in the window, or the slots are too few to plan.
     """
 
     attribute: AttributeConfig = part(AttributeConfig, flat=True, follows=("address_width", "data_width"))
@@ -178,11 +181,14 @@ class AttributeCoreConfig(Parameters):
     frontier: int = size(1024, 2, 1 << 16)
     window: int = size(0, 32, 4096, power=True, zero=True)
     processors: int = size(1, values=(1, 2, 4))
+    ahead: int = size(0, 128, 8192, power=True, zero=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if 0 < self.window < self.attribute.row_beats:
             raise ValueError(f"window must be at least row_beats, {self.attribute.row_beats}, not {self.window}")
+        if self.ahead and self.attribute.slots <= LANES:
+            raise ValueError(f"ahead must be 0 with {LANES} slots or fewer, not {self.ahead}")
 
     @property
     def fan_out_max(self) -> int:
@@ -217,8 +223,8 @@ class AttributeSettings(data.StructLayout):
 class AccessSettings(data.StructLayout):
     """Settings of a command that has attributes fetched.
 
-    ``attribute``: an `AttributeSettings`. ``rows``: line address of the row of position 0. ``slotted``: target
-    addresses follow positions, not a hash.
+    ``attribute``: an `AttributeSettings`. ``rows``: line address of the row of position 0. ``targets``: a
+    `contracts.Targets`.
     """
 
     def __init__(self, config: AttributeConfig) -> None:
@@ -226,6 +232,6 @@ class AccessSettings(data.StructLayout):
             {
                 "attribute": AttributeSettings(config),
                 "rows": unsigned(line_address_width(config.address_width)),
-                "slotted": 1,
+                "targets": TARGET_BITS,
             }
         )

@@ -8,7 +8,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import exact_log2
 
-from contracts import COMMAND_BYTES, COMMANDS, COMPLETION, LINE_BYTES, Error, Opcode
+from contracts import COMMAND_BYTES, COMMANDS, COMPLETION, LINE_BYTES, Error, Opcode, Targets
 from contracts.sampling import HOPS_MAX
 from hw.attributes.access_operands import access_operands, graph_checks, graph_operands
 from hw.attributes.batch_check import BatchCheck
@@ -195,6 +195,8 @@ class SampleWalk(wiring.Component):
             Check(command.background & (~command.later if self._background else 1), command.background),
             # A SAMPLE that fetches takes each position for one ID.
             Check(command.paired & ~command.later, command.paired),
+            # Nor is it known how many there will be.
+            Check((command.targets > Targets.POSITION) & ~command.later, command.targets),
             # The last key is that of no edge.
             Check(
                 command.paired & ((command.vertices + command.edge_count) >= 1 << self.config.attribute.id_bits),

@@ -15,14 +15,14 @@ _HASH_BITS = 16
 
 
 class Placed(data.StructLayout):
-    """An ID, its tag, and the slot of its position."""
+    """An ID, its tag, and the slot of its position or of its plan."""
 
     def __init__(self, config: AttributeConfig) -> None:
         super().__init__({"id": VID_BITS, "tag": unsigned(config.tag_bits), "slot": range(config.slots)})
 
 
 class TargetAddress(wiring.Component):
-    """Keeps the slot of the position, or takes a hash of the ID scaled to the size of the buffer.
+    """Keeps the slot, or takes a hash of the ID scaled to the size of the buffer.
 
     Parameters
     ----------
@@ -30,8 +30,8 @@ class TargetAddress(wiring.Component):
 
     Attributes
     ----------
-    slotted : In(1)
-        1: by position, 0: by hash; constant while anything is under way.
+    hashed : In(1)
+        1: by hash, 0: as it comes; constant while anything is under way.
     i : stream of `Placed`
     o : stream of ``config.request``, with ``read`` set
     """
@@ -40,7 +40,7 @@ class TargetAddress(wiring.Component):
         self.config = config
         super().__init__(
             {
-                "slotted": In(1),
+                "hashed": In(1),
                 "i": In(stream.Signature(Placed(config))),
                 "o": Out(stream.Signature(config.request)),
             }
@@ -74,7 +74,7 @@ class TargetAddress(wiring.Component):
             out.i.valid.eq(valid[-1]),
             out.i.payload.id.eq(stages[2].id),
             out.i.payload.tag.eq(stages[2].tag),
-            out.i.payload.slot.eq(Mux(self.slotted, stages[2].slot, scaled)),
+            out.i.payload.slot.eq(Mux(self.hashed, scaled, stages[2].slot)),
             out.i.payload.read.eq(1),
         ]
         return m

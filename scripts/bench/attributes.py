@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from contracts import Model, Policy
+from contracts import Model, Policy, Targets
 from golden.attributes.batch import BatchImage, batch_results, batches_of, dense
 from golden.attributes.belady import belady_misses
 from golden.attributes.cache import AttributeRam, by_processor, hashed_slot, replay
@@ -139,7 +139,7 @@ def bench(
         graph = load(spec)
         problem = random_problem(graph, Model.SAGE, [16, graph.classes], 0)
         image = BatchImage(
-            problem, PLAN, SIZE, slotted=False, weight_room=sizes.chiplet.pe.weight_room,
+            problem, PLAN, SIZE, targets=Targets.AHEAD, weight_room=sizes.chiplet.pe.weight_room,
             scratch_lines=sizes.chiplet.scratch_lines, streamed=True, shown=False,
         )  # fmt: skip
         for order in ("ID", "community"):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from contracts import LINE_BYTES, VALUE_BITS, Model
+from contracts import LINE_BYTES, VALUE_BITS, Model, Targets
 from golden.attributes.batch import BatchImage, batch_results, batches_of
 from golden.attributes.divided import shares_of
 from golden.datasets import load
@@ -147,7 +147,7 @@ def _measure(config: str, sizes: MachineConfig, graphs: Mapping[str, str], batch
         for owned in (boundaries[[0, -1]], boundaries):
             images = [
                 BatchImage(
-                    problem, PLAN, SIZE, slotted=False, limits=limits, weight_room=sizes.chiplet.pe.weight_room,
+                    problem, PLAN, SIZE, targets=Targets.AHEAD, limits=limits, weight_room=sizes.chiplet.pe.weight_room,
                     scratch_lines=sizes.chiplet.scratch_lines, streamed=True, shown=False, share=share,
                 )
                 for share in shares_of(owned)

@@ -99,6 +99,14 @@ BLOCKS: tuple[Block, ...] = (
     Block(name="attributes.copier", factory="hw.attributes.copier:Copier", synth=False),
     _part("node_reader"),
     Block(
+        name="attributes.slot_planner",
+        factory="hw.attributes.factories:part",
+        parameters={"name": "slot_planner"},
+        bench="tb.attributes.test_slot_planner",
+        bench_factory="tb.attributes.test_slot_planner:slot_planner",
+        bench_parameters={"slots": 11, "depth": 256, "processors": 2, "id_bits": 14},
+    ),
+    Block(
         name="attributes.row_window",
         factory="hw.attributes.factories:part",
         parameters={"name": "row_window"},

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from contracts import LINE_BYTES, Error, Policy
+from contracts import LINE_BYTES, Error, Policy, Targets
 from contracts.errors import InputError, unknown
 from golden.attributes.batch import BatchImage, batch_results, batches_of
 from golden.attributes.divided import shares_of
@@ -41,9 +41,9 @@ class Sampling:
         Of each chiplet's roots: a name of `golden.attributes.orders.ORDERS`.
     most
         Batches of each chiplet at most; 0: until all nodes of the test set have been roots.
-    slotted
-        Target addresses by position, not by hash; None: by hash where PEs take rows from a window. These come in order
-        from any slot, and a row that is in its slot already costs a cycle.
+    targets
+        How attributes get their slots of the buffer; None: by a plan if the core can make one, else by hash where PEs
+        take rows from a window. These come in order from any slot, and a row that is in its slot already costs a cycle.
     negatives
         Nodes that are drawn for each root and are not joined to it, for link prediction; 0: none.
     """
@@ -52,19 +52,19 @@ class Sampling:
     fan_out: tuple[int, ...] = (10, 10)
     order: str = "ID"
     most: int = 0
-    slotted: bool | None = None
+    targets: Targets | None = None
     negatives: int = 0
 
 
-def parse_slots(text: str | None) -> bool | None:
-    """Whether target addresses follow the position, as `Sampling.slotted`.
+def parse_slots(text: str | None) -> Targets | None:
+    """How attributes get their slots, as `Sampling.targets`.
 
     Raises
     ------
     InputError
-        If it is neither ``position`` nor ``hash``.
+        If it is none of ``hash``, ``position`` and ``ahead``.
     """
-    ways = {"position": True, "hash": False}
+    ways = {each.name.lower(): each for each in Targets}
     if text is not None and text not in ways:
         raise unknown("slots", text, list(ways))
     return None if text is None else ways[text]
@@ -193,15 +193,23 @@ def plan_batches(sampling: Sampling, placed: Placed, sizes: MachineConfig, confi
     return _shared_out(sampling, placed, sizes, Plan(sampling.fan_out, sampling.negatives, seed), roots)
 
 
+def _targets(sampling: Sampling, core: AttributeCoreConfig) -> Targets:
+    if sampling.targets is None:
+        return Targets.AHEAD if core.ahead else Targets.HASH if core.window else Targets.POSITION
+    if sampling.targets == Targets.AHEAD and not core.ahead:
+        raise InputError("slots", "are ahead, and the attribute core has ahead = 0", "a configuration that plans them")
+    return sampling.targets
+
+
 def _shared_out(sampling: Sampling, placed: Placed, sizes: MachineConfig, plan: Plan, roots: IntArray) -> Batches:
     """Return batches of these roots, each with the chiplet that owns it, in the order that was asked for."""
     core, graph = _core(sizes), placed.problem.graph
     limits = limits_of(sizes.community) if sizes.community else None
     streamed = core.window > 0
-    slotted = not streamed if sampling.slotted is None else sampling.slotted
+    targets = _targets(sampling, core)
     images = [
         BatchImage(
-            placed.problem, plan, sampling.size, slotted, limits, sizes.chiplet.pe.weight_room,
+            placed.problem, plan, sampling.size, targets, limits, sizes.chiplet.pe.weight_room,
             sizes.chiplet.scratch_lines, streamed=streamed, share=share,
         )
         for share in shares_of(placed.placement.boundaries)

@@ -142,7 +142,7 @@ class Mirror:
         roots: Sequence[int],
         plan: Plan,
         *,
-        slotted: int = 1,
+        targets: int = 1,
         flush: int = 0,
         wild: bool = False,
         paired: int = 0,
@@ -153,7 +153,7 @@ class Mirror:
         ----------
         roots, plan
             What to sample.
-        slotted, flush
+        targets, flush
             As in the command.
         wild
             Its arrays are anywhere in what is left of the memory, and nothing can be placed behind them.
@@ -181,7 +181,7 @@ class Mirror:
         fields = {
             "opcode": Opcode.SAMPLE, "tag": self.random.getrandbits(16), "layer": self.random.getrandbits(8),
             "vertices": self.graph.nodes, "offsets": self.line(self.offsets_at), "edges": self.line(self.edges_at),
-            "edge_count": self.first + self.graph.edges.size, "tiles": self.tiles, "slotted": slotted,
+            "edge_count": self.first + self.graph.edges.size, "tiles": self.tiles, "targets": targets,
             "hops": len(plan.fan_out), "flush": flush, "span": span, "roots": self.line(roots_at),
             "root_count": len(roots), "negatives": plan.negatives,
             "fan_out": sum(f << 8 * n for n, f in enumerate(plan.fan_out)), "seed": plan.seed, "batch": number,
@@ -193,16 +193,16 @@ class Mirror:
     def requests(self, job: Job, slots: int) -> list[tuple[int, int]]:
         """Return ID and slot of every position."""
         return [
-            (node, position % slots if job.fields["slotted"] else hashed_slot(node, slots))
+            (node, position % slots if job.fields["targets"] else hashed_slot(node, slots))
             for position, node in enumerate(job.batch.nodes.tolist())
         ]
 
-    def fetch(self, job: Job, report: int, *, slotted: int, flush: int = 0) -> Job:
+    def fetch(self, job: Job, report: int, *, targets: int, flush: int = 0) -> Job:
         """Return the FETCH of what a job has sampled, which leaves its counts in line `report`."""
         known = ("vertices", "offsets", "edges", "edge_count", "tiles", "attributes", "row_bytes", "rows")
         fields = {
             "opcode": Opcode.FETCH, "tag": self.random.getrandbits(16), "layer": self.random.getrandbits(8),
-            **{name: job.fields[name] for name in known}, "slotted": slotted, "flush": flush,
+            **{name: job.fields[name] for name in known}, "targets": targets, "flush": flush,
             "nodes": self.line(job.tree + 1 + 3 * job.fields["span"]), "count": job.batch.nodes.size,
             "report": self.line(report),
         }  # fmt: skip

@@ -113,14 +113,14 @@ class Host:
         The counts go to line `report`, or where there is room.
         """
         mirror, random = self.mirror, self.bench.random
-        flush, slotted = random.randrange(2), random.randrange(2)
+        flush, targets = random.randrange(2), random.randrange(2)
         job = replace(job, fields={**job.fields, "later": 1})
         said = await self.one(job.fields)
         assert (said["error"], said["info"]) == (Error.NONE, 0)
         mirror.sampled(job, None)
         await self.check()
         report = mirror.place(LINE_BYTES) if report is None else report
-        fetch = mirror.fetch(job, report, slotted=slotted, flush=flush)
+        fetch = mirror.fetch(job, report, targets=targets, flush=flush)
         said = await self.one(fetch.fields)
         assert (said["error"], said["info"]) == (Error.NONE, 0)
         mirror.fetched(fetch, mirror.flows(fetch, self.rams[self.turn % self.cores]))
@@ -164,7 +164,7 @@ async def batches_are_those_of_the_golden_model(dut: Any) -> None:
         jobs = [
             mirror.job(
                 [root % mirror.graph.nodes for root in roots], plan,
-                slotted=random.randrange(2), flush=int(n < host.cores),
+                targets=random.randrange(2), flush=int(n < host.cores),
             )
             for n, (roots, plan) in enumerate(plans(random, 5))
         ]  # fmt: skip
@@ -198,7 +198,7 @@ async def commands_side_by_side_do_what_they_do_alone(dut: Any) -> None:
     await host.check()
 
 
-def chain(ram: AttributeRam, flow: Flow, count: int, slotted: bool, random: Random) -> list[int]:
+def chain(ram: AttributeRam, flow: Flow, count: int, targets: bool, random: Random) -> list[int]:
     """Return roots that all meet the same in the RAM, or all but those for which there is no such node."""
     out = []
     for position in range(count):
@@ -206,7 +206,7 @@ def chain(ram: AttributeRam, flow: Flow, count: int, slotted: bool, random: Rand
         random.shuffle(nodes)
 
         def slot(node: int, position: int = position) -> int:
-            return position % ram.slots if slotted else hashed_slot(node, ram.slots)
+            return position % ram.slots if targets else hashed_slot(node, ram.slots)
 
         meets: dict[Flow, Callable[[int], bool]] = {
             Flow.IN_PLACE: lambda node: ram.buffer[slot(node)] == node,
@@ -242,9 +242,9 @@ async def every_count_goes_as_far_as_there_are_tags(dut: Any) -> None:
     # All that may be negatives, and all that may be expanded.
     mirror = host.place(row_bytes=32)
     jobs = [
-        mirror.job([random.randrange(256) for _ in range(most // 6)], Plan((), 5, 8), slotted=0, flush=1),
+        mirror.job([random.randrange(256) for _ in range(most // 6)], Plan((), 5, 8), targets=0, flush=1),
         mirror.job([random.randrange(2, 256) for _ in range(40)], Plan((5,), 0, 9), flush=1),
-        mirror.job([0] * 40, Plan((5,), 5, 10), slotted=0),
+        mirror.job([0] * 40, Plan((5,), 5, 10), targets=0),
         mirror.job([0], Plan((1, 1, 1, 5), 0, 11)),
         mirror.job([0] * 10, Plan((1, 1, 1, 5), 0, 11)),
     ]
@@ -323,7 +323,7 @@ async def commands_take_so_many_cycles(dut: Any) -> None:
     random = Random(11)
     mirror = host.place(random, tiles=2)
     host.memory.latency(20)
-    jobs = [mirror.job(roots, plan, slotted=n & 1, flush=1) for n, (roots, plan) in enumerate(plans(random, 5))]
+    jobs = [mirror.job(roots, plan, targets=n & 1, flush=1) for n, (roots, plan) in enumerate(plans(random, 5))]
     await host.load()
     for hops, job in enumerate(jobs):
         took = await host.sample(job)
@@ -414,7 +414,7 @@ async def bad_operands_are_refused_and_the_next_command_works(dut: Any) -> None:
         said = await host.one({**good, **changes, "tag": random.getrandbits(16), "layer": random.getrandbits(8)})
         assert (said["error"], said["info"]) == (error, info), changes
     # A core that is alone has no window.
-    fetch = mirror.fetch(job, job.tree, slotted=0).fields
+    fetch = mirror.fetch(job, job.tree, targets=0).fields
     for name, value in (
         ("row_bytes", 96), ("vertices", 257), ("first_vertex", 1), ("tiles", 0), ("count", most + 1), ("streamed", 1),
         *(("count", 1 << bit) for bit in range(32) if 1 << bit > most),
@@ -587,7 +587,7 @@ async def every_id_has_its_hashed_slot(dut: Any) -> None:
     roots = []
     for node in range(256):
         roots += [node, random.choice([other for other in at[hashed_slot(node, slots)] if other != node]), node]
-    jobs = [mirror.job(roots, Plan((), 0), slotted=0, flush=1)] * host.cores
+    jobs = [mirror.job(roots, Plan((), 0), targets=0, flush=1)] * host.cores
     await host.load()
     for job in jobs:
         await host.sample(job)
@@ -601,7 +601,7 @@ async def a_wrong_vid_has_no_row(dut: Any) -> None:
     host.memory.latency(20)
     for bit in range(CORE.attribute.id_bits, 32):
         good, wrong = random.randrange(256), random.randrange(256) | 1 << bit
-        job = mirror.job([good, good, good], Plan((), 0), slotted=bit & 1, flush=1)
+        job = mirror.job([good, good, good], Plan((), 0), targets=bit & 1, flush=1)
         place = random.randrange(3)
         mirror.put(job.roots, [wrong], place)
         await host.load()

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from cocotb.triggers import Timer
 
-from contracts import BATCH, COMMANDS, LINE_BYTES, Error, Model, Opcode
+from contracts import BATCH, COMMANDS, LINE_BYTES, Error, Model, Opcode, Targets
 from contracts.dnp.config import ProcessorConfig
 from contracts.errors import InputError
 from golden.attributes.batch import BatchImage, batch_results
@@ -57,7 +57,10 @@ def community(*, partials: bool) -> CommunityChipletConfig:
 
 #: Far fewer slots than a batch has positions.
 CORE = AttributeCoreConfig(
-    AttributeConfig(slots=20, ways=4, row_beats=12, data_width=64, id_bits=8, outstanding=4, depth=32), 6, 64
+    AttributeConfig(slots=20, ways=4, row_beats=12, data_width=64, id_bits=8, outstanding=4, depth=32),
+    6,
+    64,
+    ahead=128,
 )
 PROCESSOR = ProcessorConfig(wm_depth=64, xm_depth=8, p_depth=64, table_bits=5)
 UNITS = Units(NeuralConfig(PROCESSOR, queue=8, depth=16), CORE)
@@ -102,12 +105,12 @@ def check(problem: Problem, plan: Plan, batches: list[IntArray], ran: list[Ran])
 
 @pytest.mark.parametrize(("streamed", "units"), [(False, UNITS), (True, STREAMED), (True, DIVIDED)])
 def test_batches_are_bit_exact(tmp_path: Path, streamed: bool, units: Units) -> None:
-    """Both ways of finding a target address, layers that end in the PEs and on the neural chip, on one design."""
+    """All ways of finding a target address, layers that end in the PEs and on the neural chip, on one design."""
     batches, jobs, problems = roots(4, 1, 7, 7), list[BatchJob](), list[Problem]()
     scratch = SCRATCH if streamed else 0
-    for slotted, activation in ((True, "tanh"), (False, "relu")):
+    for targets, activation in ((Targets.POSITION, "tanh"), (Targets.HASH, "relu"), (Targets.AHEAD, "relu")):
         problems.append(problem(activation))
-        image = BatchImage(problems[-1], PLAN, 7, slotted=slotted, scratch_lines=scratch, streamed=streamed)
+        image = BatchImage(problems[-1], PLAN, 7, targets=targets, scratch_lines=scratch, streamed=streamed)
         assert image.streamed == streamed
         jobs.append(BatchJob([image], [batches], Settings(latency=20, stall=0.2)))
     # Wider than the PEs: each block of columns has the attributes fetched again; and with more features than rows of

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from contracts import Model
+from contracts import Model, Targets
 from contracts.errors import InputError
 from golden.attributes.batch import BatchImage, batch_results
 from golden.attributes.divided import shares_of
@@ -79,12 +79,12 @@ def test_batches_with_attributes_of_edges_are_bit_exact(tmp_path: Path, streamed
     """More attributes than features or fewer, a layer that ends on the neural chip, and weights in blocks."""
     batches, jobs, problems = roots(4, 1, 7, 7), list[BatchJob](), list[Problem]()
     cases = (
-        (problem("tanh"), True), (problem(attributes=20), False), (problem(sizes=(20, 5)), True),
-        (problem(features=40), False),
+        (problem("tanh"), Targets.POSITION), (problem(attributes=20), Targets.HASH),
+        (problem(sizes=(20, 5)), Targets.AHEAD), (problem(features=40), Targets.AHEAD),
     )  # fmt: skip
-    for whole, slotted in cases:
+    for whole, targets in cases:
         image = BatchImage(
-            whole, PLAN, 7, slotted, weight_room=GATHER.pe.weight_room, scratch_lines=SCRATCH, streamed=streamed
+            whole, PLAN, 7, targets, weight_room=GATHER.pe.weight_room, scratch_lines=SCRATCH, streamed=streamed
         )
         assert image.streamed == (streamed and image.row_bytes == 32)
         problems.append(whole)

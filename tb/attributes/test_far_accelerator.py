@@ -82,7 +82,7 @@ async def batches_are_those_of_the_golden_model(dut: Any) -> None:
     for number in range(4):
         mirror = host.far(tiles=(1, 2, 113, 3)[number], row_bytes=(64, 32)[number % 2])
         jobs = [
-            mirror.job(host.roots(roots), plan, slotted=random.randrange(2), flush=int(n == 0))
+            mirror.job(host.roots(roots), plan, targets=random.randrange(2), flush=int(n == 0))
             for n, (roots, plan) in enumerate(plans(random, 5))
         ]
         await host.load()
@@ -120,7 +120,7 @@ async def keys_of_edges_have_all_bits_too(dut: Any) -> None:
         await host.check()
         # Rows of nodes and of edges are fetched alike; IDs end behind the key of no edge.
         pairs = replace(job, batch=replace(job.batch, nodes=words), rows=rows)
-        fetch = mirror.fetch(pairs, report, slotted=random.randrange(2), flush=1)
+        fetch = mirror.fetch(pairs, report, targets=random.randrange(2), flush=1)
         fetch.fields.update(vertices=2 * KEYED + 1, rows=mirror.line(rows))
         said = await host.one(fetch.fields)
         assert (said["error"], said["info"]) == (Error.NONE, 0)
@@ -156,7 +156,7 @@ async def errors_far_away_end_one_command_only(dut: Any) -> None:
         for line in (job.roots, offsets, edges, mirror.row_at(node)):
             host.fail(line, LINE_BYTES)
             await fails(Error.MEMORY_READ, line % (1 << 32), job.fields)
-        fetch = mirror.fetch(job, report, slotted=1).fields
+        fetch = mirror.fetch(job, report, targets=1).fields
         await fails(Error.MEMORY_READ, mirror.row_at(node) % (1 << 32), fetch)
         host.memory.read_errors(None)
         for line in (job.tree, job.rows, job.tree + 1 + 3 * job.fields["span"]):
