@@ -93,7 +93,7 @@ class SlotPlanner(wiring.Component):
         filling, satisfied, room, calm = (Signal(name=name) for name in ("filling", "satisfied", "room", "calm"))
         m.d.comb += [
             held.eq((tail - head)[: len(held)]),
-            satisfied.eq((held >= reach) | ((left == 0) & (held != 0))),
+            satisfied.eq((held != 0) & ((held >= reach) | (left == 0))),
             room.eq((left != 0) & (held < reach + SLACK)),
             calm.eq(~first & ~second),
         ]

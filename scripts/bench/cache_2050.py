@@ -13,8 +13,9 @@ import numpy as np
 from contracts import Policy
 from golden.attributes.belady import belady_misses
 from golden.attributes.cache import AttributeRam, hashed_slot, replay
-from golden.attributes.lookahead import LookAheadRam, replay_ahead
+from golden.attributes.clairvoyant import ClairvoyantRam, replay_clairvoyant
 from golden.attributes.orders import ORDERS, hub_communities, small_world
+from golden.attributes.planner import SlotPlanner
 from golden.attributes.sampler import Plan, sample
 from golden.datasets import load
 from golden.graph import Graph, IntArray
@@ -32,8 +33,8 @@ ROW_BYTES = 512
 #: The source's memories, in bytes: buffer, cache, ID table.
 SOURCE_BYTES = (100_000, 15_000, 400)
 FAN_OUT = 10
-#: Requests that a look-ahead policy knows: what a sampler has drawn when a batch of 32 roots is fetched.
-WINDOW = 1024
+#: Requests that are held to plan slots, and roots whose requests are a list.
+AHEAD, ROOTS = 1024, 100
 #: What the aims are stated for.
 FEWER, NEAR = 0.45, 1.25
 
@@ -59,6 +60,13 @@ def _trace(graph: Graph, roots: IntArray) -> list[int]:
     return [node for root in roots for node in sample(graph, [int(root)], plan).nodes.tolist()]
 
 
+def _planned(graph: Graph, roots: IntArray) -> list[tuple[int, int]]:
+    """IDs and planned target addresses of the same requests."""
+    planner = SlotPlanner(SLOTS, AHEAD)
+    lists = (_trace(graph, roots[at : at + ROOTS]) for at in range(0, len(roots), ROOTS))
+    return [pair for nodes in lists for pair in zip(nodes, planner.plan(nodes), strict=True)]
+
+
 def measure(graph: Graph, roots: IntArray, slotted: bool) -> dict[str, Any]:
     """External accesses of one trace, by what stands before the memory."""
     trace = _trace(graph, roots)
@@ -70,17 +78,17 @@ def measure(graph: Graph, roots: IntArray, slotted: bool) -> dict[str, Any]:
     def degree(node: int) -> int:
         return int(graph.degrees[node])
 
-    def misses(ram: AttributeRam) -> int:
+    def misses(ram: AttributeRam, requests: list[tuple[int, int]] = requests) -> int:
         replay(ram, requests)
         return ram.counts.misses
 
     counts = {"no cache": len(trace), "buffer only": misses(AttributeRam(SLOTS, 0))}
     for policy in Policy:
         counts[policy.name.lower()] = misses(AttributeRam(SLOTS, WAYS, policy, degree=degree))
-    for name, window in (("look-ahead", WINDOW), ("clairvoyant", None)):
-        ahead = LookAheadRam(SLOTS, WAYS, window, degree)
-        replay_ahead(ahead, requests)
-        counts[name] = ahead.counts.misses
+    counts["planned"] = misses(AttributeRam(SLOTS, WAYS, Policy.LFU), _planned(graph, roots))
+    clairvoyant = ClairvoyantRam(SLOTS, WAYS)
+    replay_clairvoyant(clairvoyant, requests)
+    counts["clairvoyant"] = clairvoyant.counts.misses
     counts["belady"] = belady_misses(trace, SLOTS + WAYS)
     return counts
 
@@ -91,7 +99,7 @@ def _plot(rows: list[dict[str, Any]], path: Path) -> None:
     mpl.use("Agg")
     from matplotlib import pyplot
 
-    shown = ("buffer only", "lru", "degree", "look-ahead", "belady")
+    shown = ("buffer only", "lru", "degree", "planned", "belady")
     graphs = list(dict.fromkeys(row["graph"] for row in rows))
     figure, axes = pyplot.subplots(len(graphs), 1, figsize=(8, 2.4 * len(graphs)), layout="constrained", squeeze=False)
     for axis, graph in zip(axes[:, 0], graphs, strict=True):
@@ -146,12 +154,12 @@ def bench(out: Path = ROOT / "build" / "bench", graphs: Sequence[str] | None = N
         given = next(r for r in rows if (r["graph"], r["order"], r["slotted"]) == (row["graph"], "ID", row["slotted"]))
         row["fewer_than_given"] = 1 - accesses[row["best"]] / given["accesses"]["buffer only"]
         row["fewer_than_buffer"] = 1 - accesses[row["best"]] / accesses["buffer only"]
-        for name, kind in (("best", row["best"]), ("look-ahead", "look-ahead"), ("clairvoyant", "clairvoyant")):
+        for name, kind in (("best", row["best"]), ("planned", "planned"), ("clairvoyant", "clairvoyant")):
             row[f"{name}_over_belady"] = accesses[kind] / accesses["belady"]
     for slotted in (True, False):
         show(
             f"external accesses, {'slotted' if slotted else 'hashed'}: {SLOTS} + {WAYS} entries, fan-out {FAN_OUT}",
-            ("graph", "order", "no cache", "buffer", *policies, "look-ahead", "clairvoyant", "Belady"),
+            ("graph", "order", "no cache", "buffer", *policies, "planned", "clairvoyant", "Belady"),
             [
                 (row["graph"], row["order"], *(f"{count:,}" for count in row["accesses"].values()))
                 for row in rows
@@ -162,11 +170,11 @@ def bench(out: Path = ROOT / "build" / "bench", graphs: Sequence[str] | None = N
             f"best of the six, {'slotted' if slotted else 'hashed'} "
             f"(aims in community order: {FEWER:.0%} fewer than the buffer alone in the order given; {NEAR} x Belady)",
             ("graph", "order", "best", "fewer than buffer, given order", "than buffer, this order", "/ Belady",
-             "look-ahead / Belady", "clairvoyant / Belady"),
+             "planned / Belady", "clairvoyant / Belady"),
             [
                 (row["graph"], row["order"], row["best"], f"{row['fewer_than_given']:.1%}",
                  f"{row['fewer_than_buffer']:.1%}", f"{row['best_over_belady']:.2f}",
-                 f"{row['look-ahead_over_belady']:.2f}", f"{row['clairvoyant_over_belady']:.2f}")
+                 f"{row['planned_over_belady']:.2f}", f"{row['clairvoyant_over_belady']:.2f}")
                 for row in rows
                 if row["slotted"] == slotted
             ],
@@ -181,7 +189,7 @@ def bench(out: Path = ROOT / "build" / "bench", graphs: Sequence[str] | None = N
             for name, count in zip(("buffer", "cache", "ID table"), SOURCE_BYTES, strict=True)
         ],
     )
-    result = {"slots": SLOTS, "ways": WAYS, "fan_out": FAN_OUT, "window": WINDOW, "rows": rows, "memory_bits": bits}
+    result = {"slots": SLOTS, "ways": WAYS, "fan_out": FAN_OUT, "ahead": AHEAD, "rows": rows, "memory_bits": bits}
     with publishing(checked_folder(out)) as files:
         (files / "cache-2050.json").write_text(json.dumps(result, indent=2) + "\n")
         _plot(rows, files / "cache-2050.png")

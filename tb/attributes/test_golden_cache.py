@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from contracts import Flow, Policy
 from golden.attributes.belady import belady_misses
 from golden.attributes.cache import AttributeRam, hashed_slot, replay
-from golden.attributes.lookahead import LookAheadRam, replay_ahead
+from golden.attributes.clairvoyant import ClairvoyantRam, replay_clairvoyant
 from golden.attributes.orders import ORDERS, hub_communities, small_world
+from golden.attributes.planner import SlotPlanner
 
 SLOTS, WAYS, NODES = 4, 3, 12
 
@@ -140,16 +141,28 @@ def test_policies_lie_between_belady_and_no_cache() -> None:
     trace = (rng.geometric(0.05, 3000) - 1).tolist()
     requests = [(node, hashed_slot(node, 20)) for node in trace]
     least = belady_misses(trace, 26)
+    clairvoyant = ClairvoyantRam(20, 6)
+    replay_clairvoyant(clairvoyant, requests)
+    assert least <= clairvoyant.counts.misses
     for policy in Policy:
         ram = AttributeRam(20, 6, policy, degree=lambda node: 1000 - node)
         replay(ram, requests)
-        assert least <= ram.counts.misses < len(trace)
-    seeing = {}
-    for window in (0, 64, None):
-        ahead = LookAheadRam(20, 6, window, lambda node: 1000 - node)
-        replay_ahead(ahead, requests)
-        seeing[window] = ahead.counts.misses
-    assert least <= seeing[None] <= seeing[64] <= seeing[0]
+        assert clairvoyant.counts.misses <= ram.counts.misses < len(trace)
+
+
+def test_plans_lie_between_belady_and_a_hash() -> None:
+    """The more requests are known, the fewer rows are fetched."""
+    rng = np.random.default_rng(0)
+    trace = (rng.geometric(0.02, 6000) - 1).tolist()
+    hashed = AttributeRam(40, 4, Policy.LRU)
+    replay(hashed, [(node, hashed_slot(node, 40)) for node in trace])
+    least, before = belady_misses(trace, 44), hashed.counts.misses
+    for depth in (128, 512, 2048):
+        planned = AttributeRam(40, 4, Policy.LRU)
+        replay(planned, list(zip(trace, SlotPlanner(40, depth).plan(trace), strict=True)))
+        assert least <= planned.counts.misses < before
+        before = planned.counts.misses
+    assert before < 1.2 * least
 
 
 def test_hashed_slots_spread() -> None:

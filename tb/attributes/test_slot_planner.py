@@ -98,6 +98,16 @@ async def slots_can_be_forgotten(dut: Any) -> None:
 
 
 @cocotb.test()
+async def nothing_comes_without_requests(dut: Any) -> None:
+    """Wait before the first list, and have an empty one."""
+    world = await begin(dut)
+    await world.bench.cycles(3 * parameters()["depth"])
+    await world.plan([])
+    await world.bench.cycles(100)
+    await world.plan(list(range(90)))
+
+
+@cocotb.test()
 @cocotb.parametrize(after=[3, 70, 400, 900])
 async def a_reset_forgets_everything(dut: Any, after: int) -> None:
     """Links of requests that never left are gone, though the memories have them."""
