@@ -52,6 +52,7 @@ CORE = AttributeCoreConfig(
     ),
     5,
     40,
+    ahead=128,
 )
 
 #: 200 and 30 entries of 512 bytes; IDs of a million nodes.

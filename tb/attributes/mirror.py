@@ -11,9 +11,10 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from contracts import BATCH, LINE_BYTES, Flow, Opcode
+from contracts import BATCH, LINE_BYTES, Flow, Opcode, Targets
 from contracts.scale import scales_of
 from golden.attributes.cache import AttributeRam, hashed_slot
+from golden.attributes.planner import SlotPlanner
 from golden.attributes.sampler import Batch, Plan, sample
 from golden.graph import Graph, IntArray
 
@@ -190,12 +191,15 @@ class Mirror:
         }  # fmt: skip
         return Job(fields, batch, roots_at, tree, rows)
 
-    def requests(self, job: Job, slots: int) -> list[tuple[int, int]]:
+    def requests(self, job: Job, slots: int, planner: SlotPlanner | None) -> list[tuple[int, int]]:
         """Return ID and slot of every position."""
-        return [
-            (node, position % slots if job.fields["targets"] else hashed_slot(node, slots))
-            for position, node in enumerate(job.batch.nodes.tolist())
-        ]
+        nodes, targets = job.batch.nodes.tolist(), job.fields["targets"]
+        if targets == Targets.AHEAD:
+            assert planner is not None
+            return list(zip(nodes, planner.plan(nodes), strict=True))
+        if targets == Targets.POSITION:
+            return [(node, position % slots) for position, node in enumerate(nodes)]
+        return [(node, hashed_slot(node, slots)) for node in nodes]
 
     def fetch(self, job: Job, report: int, *, targets: int, flush: int = 0) -> Job:
         """Return the FETCH of what a job has sampled, which leaves its counts in line `report`."""
@@ -254,12 +258,15 @@ class Mirror:
         assert said["requests"] == sum(said.get(name, 0) for name in ("in_place", "cached", "moved", "missed"))
         self._header(job, said)
 
-    def flows(self, job: Job, ram: AttributeRam) -> dict[Flow, int]:
+    def flows(self, job: Job, ram: AttributeRam, planner: SlotPlanner | None = None) -> dict[Flow, int]:
         """Carry out a job's requests in the golden RAM; return how many met what."""
         if job.fields["flush"]:
             ram.clear()
+            # A SAMPLE leaves plans alone.
+            if planner is not None and job.fields["opcode"] == Opcode.FETCH:
+                planner.forget()
         counts = dict.fromkeys(Flow, 0)
-        for node, slot in self.requests(job, ram.slots):
+        for node, slot in self.requests(job, ram.slots, planner):
             counts[ram.request(node, slot).flow] += 1
         return counts
 

@@ -11,8 +11,9 @@ from typing import Any
 import cocotb
 import numpy as np
 
-from contracts import COMMANDS, LINE_BYTES, Error, Flow, Opcode, Policy
+from contracts import COMMANDS, LINE_BYTES, Error, Flow, Opcode, Policy, Targets
 from golden.attributes.cache import AttributeRam, hashed_slot
+from golden.attributes.planner import SlotPlanner
 from golden.attributes.sampler import Plan
 from hw.attributes.accelerator import AttributeAccelerator
 from hw.attributes.factories import CORE
@@ -37,6 +38,7 @@ class Host:
         self.bench, self.memory, self.cores = bench, memory, cores
         attribute = CORE.attribute
         self.rams = [AttributeRam(attribute.slots, attribute.ways, Policy.LRU) for _ in range(cores)]
+        self.planners = [SlotPlanner(attribute.slots, CORE.ahead) for _ in range(cores)]
         self.done: list[dict[str, int]] = []
         bench.take("completion", self.done.append)
         self.restart()
@@ -44,8 +46,9 @@ class Host:
     def restart(self) -> None:
         """Forget what the cores know, as a reset does."""
         self.turn = 0
-        for ram in self.rams:
+        for ram, planner in zip(self.rams, self.planners, strict=True):
             ram.clear()
+            planner.forget()
 
     def place(self, random: Random | None = None, **sizes: int) -> Mirror:
         """Make another memory; `load` writes it."""
@@ -113,7 +116,7 @@ class Host:
         The counts go to line `report`, or where there is room.
         """
         mirror, random = self.mirror, self.bench.random
-        flush, targets = random.randrange(2), random.randrange(2)
+        flush, targets = random.randrange(2), random.choice(list(Targets))
         job = replace(job, fields={**job.fields, "later": 1})
         said = await self.one(job.fields)
         assert (said["error"], said["info"]) == (Error.NONE, 0)
@@ -123,7 +126,8 @@ class Host:
         fetch = mirror.fetch(job, report, targets=targets, flush=flush)
         said = await self.one(fetch.fields)
         assert (said["error"], said["info"]) == (Error.NONE, 0)
-        mirror.fetched(fetch, mirror.flows(fetch, self.rams[self.turn % self.cores]))
+        core = self.turn % self.cores
+        mirror.fetched(fetch, mirror.flows(fetch, self.rams[core], self.planners[core]))
         await self.check()
 
     async def check(self) -> None:
@@ -378,6 +382,9 @@ async def bad_operands_are_refused_and_the_next_command_works(dut: Any) -> None:
         # Nobody waits for a core that is alone.
         *(({"later": later, "background": 1}, Error.BAD_OPERAND, 1) for later in range(2)),
         ({"span": 1}, Error.BAD_OPERAND, 4 + 16 + 48 + 8),
+        # What a SAMPLE fetches is not known before.
+        ({"targets": Targets.AHEAD}, Error.BAD_OPERAND, Targets.AHEAD),
+        ({"targets": 3}, Error.BAD_OPERAND, 3),
         # Keys of edges take the place of no ID, and have room behind all VIDs.
         ({"paired": 1}, Error.BAD_OPERAND, 1),
         *(
@@ -417,6 +424,7 @@ async def bad_operands_are_refused_and_the_next_command_works(dut: Any) -> None:
     fetch = mirror.fetch(job, job.tree, targets=0).fields
     for name, value in (
         ("row_bytes", 96), ("vertices", 257), ("first_vertex", 1), ("tiles", 0), ("count", most + 1), ("streamed", 1),
+        ("targets", 3),
         *(("count", 1 << bit) for bit in range(32) if 1 << bit > most),
     ):  # fmt: skip
         said = await host.one({**fetch, name: value})

@@ -227,7 +227,8 @@ def test_what_cannot_be_read_ends_the_run(tmp_path: Path, units: Units) -> None:
     batches = roots(7, 5)
     whole = problem()
     for streamed in (False, True):
-        image = BatchImage(whole, PLAN, 7, scratch_lines=SCRATCH, streamed=streamed)
+        targets = Targets.AHEAD if streamed else Targets.POSITION
+        image = BatchImage(whole, PLAN, 7, targets, scratch_lines=SCRATCH, streamed=streamed)
         config = replace(GATHER, scratch_lines=SCRATCH)
         job = Faults([image], [batches], Settings(latency=20), (90, 250, 700, 1500))
         (ran,), _ = run_jobs(config, [job], tmp_path, name="batch_machine", units=units)
@@ -255,7 +256,7 @@ def test_every_chiplet_has_batches_of_its_own(
     for activation, stall in (("relu", 0.0), ("sigmoid", 0.2)):
         whole = problem(activation)
         images = [
-            BatchImage(whole, PLAN, 7, limits=limits, scratch_lines=SCRATCH, streamed=True, share=share)
+            BatchImage(whole, PLAN, 7, Targets.AHEAD, limits=limits, scratch_lines=SCRATCH, streamed=True, share=share)
             for share in shares_of(np.asarray(boundaries))
         ]
         job = BatchJob(images, shares, Settings(latency=20, stall=stall))

@@ -10,7 +10,7 @@ import cocotb
 import numpy as np
 import pytest
 
-from contracts import LINE_BYTES, VID_BITS, Error, Opcode
+from contracts import LINE_BYTES, VID_BITS, Error, Opcode, Targets
 from golden.attributes.sampler import Plan
 from hw.attributes.accelerator import AttributeAccelerator
 from hw.attributes.factories import CORE
@@ -120,11 +120,11 @@ async def keys_of_edges_have_all_bits_too(dut: Any) -> None:
         await host.check()
         # Rows of nodes and of edges are fetched alike; IDs end behind the key of no edge.
         pairs = replace(job, batch=replace(job.batch, nodes=words), rows=rows)
-        fetch = mirror.fetch(pairs, report, targets=random.randrange(2), flush=1)
+        fetch = mirror.fetch(pairs, report, targets=random.choice(list(Targets)), flush=1)
         fetch.fields.update(vertices=2 * KEYED + 1, rows=mirror.line(rows))
         said = await host.one(fetch.fields)
         assert (said["error"], said["info"]) == (Error.NONE, 0)
-        mirror.fetched(fetch, mirror.flows(fetch, host.rams[0]))
+        mirror.fetched(fetch, mirror.flows(fetch, host.rams[0], host.planners[0]))
         await host.check()
         highest = max(highest, int(words.max()))
         # One edge more, and the key of no edge has no room.
