@@ -87,15 +87,15 @@ class SlotPlanner(wiring.Component):
         left, number = Signal.like(self.count), Signal(config.tag_bits, reset_less=True)
         reach = Signal(range(depth), reset_less=True)
         held = Signal(range(depth + 1))
-        entering, first, second, leaving, gives = (
-            Signal(name=name) for name in ("entering", "first", "second", "leaving", "gives")
+        entering, first, second, third, leaving, gives = (
+            Signal(name=name) for name in ("entering", "first", "second", "third", "leaving", "gives")
         )
         filling, satisfied, room, calm = (Signal(name=name) for name in ("filling", "satisfied", "room", "calm"))
         m.d.comb += [
             held.eq((tail - head)[: len(held)]),
             satisfied.eq((held != 0) & ((held >= reach) | (left == 0))),
             room.eq((left != 0) & (held < reach + SLACK)),
-            calm.eq(~first & ~second),
+            calm.eq(~first & ~second & ~third),
         ]
         with m.If(~satisfied):
             m.d.sync += filling.eq(1)
@@ -104,7 +104,7 @@ class SlotPlanner(wiring.Component):
 
         node = Signal(shapes.key, reset_less=True)
         m.d.comb += node.eq(shapes.key_of(self.i.payload.id))
-        self._enter(m, at, shapes, _Entering(entering, first, second, node, head, tail))
+        self._enter(m, at, shapes, _Entering(entering, first, second, third, node, head, tail))
         seen = Signal(shapes.key, reset_less=True)
         plan = self._leave(m, at, shapes, _Leaving(leaving, gives, seen, head, reach))
         m.d.comb += [
@@ -151,15 +151,15 @@ class SlotPlanner(wiring.Component):
         m.d.sync += [
             Assert(~self.start | (calm & (held == 0)), "a list comes before the last one has left"),
             Cover(self.i.valid & ~room & (left != 0), "the ring is full"),
-            Cover(entering & second, "requests enter one after another"),
+            Cover(entering & third, "requests enter one after another"),
         ]
         return m
 
     def _enter(self, m: Module, at: "_Memories", shapes: "_Shapes", here: "_Entering") -> None:
-        """Look up, a cycle each: what the table says of the ID, whether that is true, what is linked."""
+        """Look up what the table says of the ID, see whether that is true, and link: a cycle each."""
         hashed, number = Signal(shapes.hash_bits, reset_less=True), Signal(shapes.number, reset_less=True)
         node, repeats = Signal(shapes.key, reset_less=True), Signal(reset_less=True)
-        m.d.sync += [here.first.eq(here.now), here.second.eq(here.first)]
+        m.d.sync += [here.first.eq(here.now), here.second.eq(here.first), here.third.eq(here.second)]
         with m.If(here.now):
             at.latest.look(m, shapes.hash_of(here.node))
             at.requests.put(m, here.tail, here.node)
@@ -174,67 +174,74 @@ class SlotPlanner(wiring.Component):
         m.d.comb += said.eq(at.latest.data)
         with m.If(repeats):
             m.d.comb += [said.left.eq(0), said.of.eq(number - 1)]
-        # What it says is true if the ID stands there.
         before, slot = said.of[: len(number)], said.of[: shapes.slot_bits]
-        checked, link, linked_slot = Signal.like(node, name="checked"), Signal.like(number), Signal.like(slot)
-        held, left = Signal(reset_less=True), Signal(reset_less=True)
-        later = Signal.like(number)
         with m.If(here.first):
             at.latest.put(m, hashed, shapes.position(number))
             at.requests.look(m, before)
             at.owner.look(m, shapes.place(node, slot))
             at.uses.look(m, shapes.row(node, slot))
+        # What it says is true if the ID stands there.
+        request = data.StructLayout(
+            {"node": shapes.key, "number": shapes.number, "before": shapes.number, "slot": len(slot)}
+        )
+        asked, linked = Signal(request, reset_less=True), Signal(request, reset_less=True)
+        held, left = Signal(reset_less=True), Signal(reset_less=True)
+        waits, stays, again = Signal(reset_less=True), Signal(reset_less=True), Signal(reset_less=True)
         m.d.sync += [
-            checked.eq(node),
-            link.eq(before),
-            linked_slot.eq(slot),
-            later.eq(number),
+            asked.node.eq(node),
+            asked.number.eq(number),
+            asked.before.eq(before),
+            asked.slot.eq(slot),
             left.eq(said.left),
             held.eq(~said.left & ((number - before - 1)[: len(number)] < (number - here.head)[: len(number)])),
+            linked.eq(asked),
+            waits.eq(held & (at.requests.data == asked.node)),
+            stays.eq(left & (at.owner.data == shapes.owned(asked.node))),
+            again.eq(at.uses.lane(asked.slot).again),
         ]
-        with m.If(here.second):
-            stays = Signal()
-            m.d.comb += stays.eq(left & (at.owner.data == shapes.owned(checked)))
-            with m.If(held & (at.requests.data == checked)):
-                at.following.put(m, link, shapes.link(later))
+        with m.If(here.third):
+            with m.If(waits):
+                at.following.put(m, linked.before, shapes.link(linked.number))
             with m.If(stays):
-                again = at.uses.lane(linked_slot).again
-                at.uses.put_use(m, shapes.row(checked, linked_slot), linked_slot, 1, later, again)
-            at.holder.put(m, later, shapes.held(stays, linked_slot))
+                at.uses.put_use(m, shapes.row(linked.node, linked.slot), linked.slot, 1, linked.number, again)
+            at.holder.put(m, linked.number, shapes.held(stays, linked.slot))
 
     def _leave(self, m: Module, at: "_Memories", shapes: "_Shapes", here: "_Leaving") -> Value:
         """Read the oldest request, see whether its slot has its row, search a slot if not; return the slot."""
         follows, holds = Signal(shapes.following, reset_less=True), Signal(shapes.holder, reset_less=True)
-        read, known, searching = Signal(), Signal(), Signal()
-        resident, chosen, done = Signal(), Signal(shapes.slot_bits), Signal()
+        read, known, told, searching = Signal(), Signal(), Signal(), Signal()
+        resident, chosen, done = Signal(reset_less=True), Signal(shapes.slot_bits, reset_less=True), Signal()
         slot = Signal(range(self.config.slots))
         with m.If(here.now):
             at.requests.look(m, here.head)
             at.following.look(m, here.head)
             at.holder.look(m, here.head)
-        m.d.sync += [read.eq(here.now), known.eq(read)]
+        m.d.sync += [read.eq(here.now), known.eq(read), told.eq(known)]
         with m.If(read):
             m.d.sync += [here.seen.eq(at.requests.data), follows.eq(at.following.data), holds.eq(at.holder.data)]
             at.latest.look(m, shapes.hash_of(at.requests.data))
             at.owner.look(m, shapes.place(at.requests.data, at.holder.data.slot))
-        newest = Signal(reset_less=True)
-        m.d.comb += resident.eq(holds.valid & (at.owner.data == shapes.owned(here.seen)))
+        newest, found = Signal(reset_less=True), Signal()
+        m.d.comb += found.eq(holds.valid & (at.owner.data == shapes.owned(here.seen)))
         with m.If(known):
-            m.d.sync += [newest.eq(at.latest.data == shapes.position(here.head)), searching.eq(~resident)]
+            m.d.sync += [
+                newest.eq(at.latest.data == shapes.position(here.head)),
+                resident.eq(found),
+                searching.eq(~found),
+            ]
         hands = Array(Signal(range(self.config.slots), name=f"hand_{n}") for n in range(self.processors))
         hand = hands[shapes.share(here.seen)]
         self._search(m, at, shapes, here, searching, hand, chosen, done)
         m.d.comb += [
-            here.gives.eq((known & resident) | done),
+            here.gives.eq((told & resident) | done),
             slot.eq(Mux(done, chosen, holds.slot)),
         ]
         with m.If(here.gives):
-            m.d.sync += searching.eq(0)
-            at.uses.put_use(m, shapes.row(here.seen, slot), slot, follows.valid, follows.number, known)
+            at.uses.put_use(m, shapes.row(here.seen, slot), slot, follows.valid, follows.number, ~done)
             at.following.put(m, here.head, 0)
             with m.If(follows.valid):
                 at.holder.put(m, follows.number, shapes.held(1, slot))
-            with m.Elif(Mux(done, newest, at.latest.data == shapes.position(here.head))):
+            with m.Elif(newest):
                 at.latest.put(m, shapes.hash_of(here.seen), shapes.left(slot))
         with m.If(done):
             at.owner.put(m, shapes.place(here.seen, slot), shapes.owned(here.seen))
@@ -257,9 +264,9 @@ class SlotPlanner(wiring.Component):
     ) -> None:
         """Compare `GROUPS` groups of `LANES` slots from the hand on, up to the first one that nobody wants."""
         slots, rows = self.config.slots, shapes.rows
-        group, step = Signal(range(rows)), Signal(range(GROUPS + 1))
+        group, step, over = Signal(range(rows)), Signal(range(GROUPS + 1)), Signal()
         started, current = Signal(), Signal.like(group)
-        m.d.sync += started.eq(searching & ~done)
+        m.d.sync += started.eq(searching & ~over)
         m.d.comb += current.eq(Mux(started, group, hand >> exact_log2(LANES)))
         looks = Signal()
         m.d.comb += looks.eq(searching & (~started | (step != GROUPS)))
@@ -277,7 +284,7 @@ class SlotPlanner(wiring.Component):
                 step.eq(Mux(started, step + 1, 1)),
             ]
         looked, initial, of = Signal(), Signal(reset_less=True), Signal.like(group)
-        m.d.sync += [looked.eq(looks & ~done), initial.eq(~started), of.eq(current)]
+        m.d.sync += [looked.eq(looks & ~over), initial.eq(~started), of.eq(current)]
         lanes = [Signal(candidate, name=f"lane_{n}", reset_less=True) for n in range(LANES)]
         compared, best = Signal(), Signal(candidate, reset_less=True)
         winner, decided = Signal(candidate, reset_less=True), Signal()
@@ -298,8 +305,8 @@ class SlotPlanner(wiring.Component):
             pairs.append(data.View(candidate, Mux(better(left, right), right.as_value(), left.as_value())))
         left, right = pairs
         m.d.sync += [
-            compared.eq(looked & ~done),
-            decided.eq(compared & ~done),
+            compared.eq(looked & ~over),
+            decided.eq(compared & ~over),
             winner.eq(Mux(better(left, right), right.as_value(), left.as_value())),
         ]
         final = Signal(candidate)
@@ -312,23 +319,25 @@ class SlotPlanner(wiring.Component):
         ends = Signal()
         m.d.comb += [
             ends.eq(~looks & ~looked & ~compared),
-            done.eq(searching & decided & (ends | (final.valid & final.worth.once))),
-            chosen.eq(final.slot),
+            over.eq(decided & (ends | (final.valid & final.worth.once))),
         ]
-        m.d.sync += Cover(done & ~final.worth.unknown, "all slots are wanted")
+        with m.If(over):
+            m.d.sync += searching.eq(0)
+        m.d.sync += [done.eq(over), chosen.eq(final.slot), Cover(over & ~final.worth.unknown, "all slots are wanted")]
 
 
 @dataclass(frozen=True)
 class _Entering:
     """A request on its way in.
 
-    ``now``, ``first``, ``second``: it enters in this cycle, entered in the last one, in the one before. ``node``: who
-    enters now. ``head``, ``tail``: numbers of the oldest request in the ring, and of the one that enters.
+    ``now``, ``first``, ``second``, ``third``: it enters in this cycle, or did so many before. ``node``: who enters now.
+    ``head``, ``tail``: numbers of the oldest request in the ring, and of the one that enters.
     """
 
     now: Signal
     first: Signal
     second: Signal
+    third: Signal
     node: Any
     head: Signal
     tail: Signal

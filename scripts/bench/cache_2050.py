@@ -33,8 +33,8 @@ ROW_BYTES = 512
 #: The source's memories, in bytes: buffer, cache, ID table.
 SOURCE_BYTES = (100_000, 15_000, 400)
 FAN_OUT = 10
-#: Requests that are held to plan slots, and roots whose requests are a list.
-AHEAD, ROOTS = 1024, 100
+#: Requests that are held to plan slots, and roots whose requests are a list: as many as of 32 roots and two hops.
+AHEAD, ROOTS = 1024, 300
 #: What the aims are stated for.
 FEWER, NEAR = 0.45, 1.25
 

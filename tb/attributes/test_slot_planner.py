@@ -149,7 +149,7 @@ async def rates(dut: Any) -> None:
     wanted = [n % (all_slots + all_slots // 2) for n in range(count)]
     # Until slots are empty, and until the ring is as full as it may be.
     begins = 4 * all_slots + 2 * parameters()["depth"]
-    for nodes, most in ((held, 4.2), (free, 8.2), (wanted, 11.2)):
+    for nodes, most in ((held, 5.3), (free, 9.3), (wanted, 12.3)):
         began = world.bench.cycle
         await world.plan(nodes, forget=True)
         assert world.bench.cycle - began < most * count + begins

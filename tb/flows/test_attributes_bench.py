@@ -26,6 +26,7 @@ def test_a_graph_in_both_orders(
     for point in found["points"]:
         rows = point["rows"]
         assert rows["none"] == point["positions"] > rows["buffer"] >= rows["lru"] >= rows["belady"] > 0
+        assert rows["none"] > rows["planned"] >= rows["belady"]
         assert rows["none"] > rows["least"]
         assert 0 < point["busy"] < 1
         assert point["other"] > 0
