@@ -25,6 +25,7 @@ ENUMERATIONS: tuple[type[IntEnum], ...] = (
     contracts.Matching,
     contracts.Split,
     contracts.Policy,
+    contracts.Targets,
     contracts.Flow,
 )
 #: Constants with their units.

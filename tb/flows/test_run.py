@@ -111,6 +111,7 @@ ways = 4
 row_beats = 16
 outstanding = 4
 depth = 64
+ahead = 128
 """
 )
 
@@ -472,6 +473,8 @@ def test_a_ring_shares_the_lanes_out(tmp_path: Path) -> None:
         ("[attributes]\nslots = 1", "attributes: slots must be in 2..4096, not 1"),
         ("[attributes]\nfrontier = 1", "attributes: frontier must be in 2..65536, not 1"),
         ("[attributes]\nprocessors = 3", "attributes: processors must be 1, 2 or 4, not 3"),
+        ("[attributes]\nahead = 1000", "attributes: ahead must be 0 or a power of two in 128..8192, not 1000"),
+        ("[attributes]\nslots = 4\nahead = 128", "attributes: ahead must be 0 with 4 slots or fewer, not 128"),
         ('[attributes]\npolicy = "best"', "attributes.policy: is 'best'; expected one of "),
         ("[attributes]\ndata_width = 64", "attributes.data_width: is unknown"),
     ],
