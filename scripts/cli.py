@@ -431,7 +431,7 @@ def mutate(
     from scripts.flows.table import console
 
     scores = []
-    blocks = [entry for entry in find(block) if entry.bench]
+    blocks = [entry for entry in find(block) if entry.bench or entry.name == block]
     with Progress(console=console, transient=True) as bar:
         for entry in blocks:
             task = bar.add_task(entry.name, total=count)
@@ -452,7 +452,7 @@ def cover(block: BlockName = "all") -> None:
     """Measure line, branch and toggle coverage of blocks by their own benches."""
     from scripts.flows import cover as flow
 
-    _finish(flow.report([flow.cover(entry) for entry in find(block) if entry.bench]))
+    _finish(flow.report([flow.cover(entry) for entry in find(block) if entry.bench or entry.name == block]))
 
 
 @app.command()

@@ -8,7 +8,7 @@ from contracts.errors import unknown
 from scripts.blocks import attributes, command, community, dnp, foundation, locator, ring
 from scripts.blocks.block import Block
 
-__all__ = ["BLOCKS", "Block", "UserError", "find", "measured_elsewhere"]
+__all__ = ["BLOCKS", "Block", "UserError", "find", "measured_by", "measured_elsewhere"]
 
 #: Every block, in the order of the tables.
 BLOCKS: tuple[Block, ...] = (
@@ -24,6 +24,22 @@ BLOCKS: tuple[Block, ...] = (
 
 class UserError(Exception):
     """A request that cannot be carried out; shown as one line, exit status 2."""
+
+
+def measured_by(block: Block) -> Block:
+    """Return the block whose bench measures `block`: itself, or the one that contains it.
+
+    Raises
+    ------
+    UserError
+        If no bench does.
+    """
+    for other in BLOCKS:
+        if other.bench and not block.bench and block.name in other.measures:
+            return other
+    if not block.bench:
+        raise UserError(f"{block.name} has no bench, and no other block's bench measures it")
+    return block
 
 
 def measured_elsewhere(block: Block) -> set[str]:

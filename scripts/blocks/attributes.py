@@ -79,7 +79,13 @@ BLOCKS: tuple[Block, ...] = (
             for part in ("id_table", "attribute_cache", "slot_keys", "row_store", "fill_unit", *_PROCESSOR_PARTS)
         ),
     ),
-    _part("attribute_processors"),
+    _part(
+        "attribute_processors",
+        bench="tb.attributes.processors_bench",
+        bench_factory="tb.attributes.processors_bench:machine",
+        bench_parameters={"count": 2},
+        launch="tb.attributes.processors_bench:launch",
+    ),
     Block(name="attributes.chooser", factory="hw.attributes.chooser:Chooser"),
     Block(name="attributes.state_mixer", factory="hw.attributes.state_mixer:StateMixer"),
     Block(name="attributes.row_finder", factory="hw.attributes.row_finder:RowFinder"),
@@ -94,10 +100,22 @@ BLOCKS: tuple[Block, ...] = (
     *(_core_part(name, synth=False) for name in _CORE_PARTS),
     _part("request_counts", synth=False),
     Block(name="attributes.sample_sequencer", factory="hw.attributes.sample_sequencer:SampleSequencer", synth=False),
-    Block(name="attributes.header_writer", factory="hw.attributes.header_writer:HeaderWriter", synth=False),
+    Block(
+        name="attributes.header_writer",
+        factory="hw.attributes.header_writer:HeaderWriter",
+        bench="tb.attributes.test_header_writer",
+        bench_factory="tb.attributes.test_header_writer:header_writer",
+        bench_parameters={"width": 64},
+        synth=False,
+    ),
     Block(name="attributes.node_words", factory="hw.attributes.node_words:NodeWords"),
     Block(name="attributes.copier", factory="hw.attributes.copier:Copier", synth=False),
-    _part("node_reader"),
+    _part(
+        "node_reader",
+        bench="tb.attributes.test_node_reader",
+        bench_factory="tb.attributes.test_node_reader:node_reader",
+        bench_parameters={"width": 64},
+    ),
     Block(
         name="attributes.slot_planner",
         factory="hw.attributes.factories:part",
@@ -112,7 +130,8 @@ BLOCKS: tuple[Block, ...] = (
         parameters={"name": "row_window"},
         bench="tb.attributes.test_row_window",
         bench_factory="tb.attributes.test_row_window:row_window",
-        bench_parameters={"depth": 32},
+        # Beats are the limit with some lengths of rows, their number with others.
+        bench_parameters={"depth": 128},
     ),
     Block(
         # Measures chooser, mixer, row finder and both samplers.
@@ -134,13 +153,29 @@ BLOCKS: tuple[Block, ...] = (
         ),
     ),
     Block(
-        # Measures command processor, core and the attribute RAM within.
+        # Measures command processor, core and what is in it, but for the attribute RAM and the samplers; the core has a
+        # window, and runs the bench of a core beside an engine too.
         name="attributes.accelerator",
         factory="hw.attributes.factories:accelerator",
         parameters={"cores": 1},
         bench="tb.attributes.test_accelerator",
-        bench_parameters={"cores": 1},
+        bench_factory="tb.attributes.test_core:core_bench",
+        bench_parameters={"window": 32},
         synth=False,
         launch="tb.attributes.launches:launch_accelerator",
+        measures=tuple(
+            f"attributes.{part}"
+            for part in (
+                "command_processor",
+                "core",
+                *_CORE_PARTS,
+                "request_counts",
+                "sample_sequencer",
+                "node_words",
+                "copier",
+                "target_address",
+                "row_writer",
+            )
+        ),
     ),
 )

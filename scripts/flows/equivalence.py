@@ -26,15 +26,16 @@ ROWS = 16
 def miter(component: Any, top: str, number: int, width: int) -> str:
     """Return Verilog that runs original (``mutsel`` 0) and mutant side by side and asserts equal outputs.
 
-    Inputs keep the rules of streams. A payload counts only while its ``valid`` is high.
+    Inputs keep the rules of streams. A payload counts only while its ``valid`` is high. Names are escaped, as a port
+    may have that of a keyword.
     """
     ports = [(name, inward, Shape.cast(shape).width) for name, inward, shape in flat_ports(component)]
     streams = {port.name: port for port in stream_ports(component)}
-    declared = ["input clk", "input rst", *(f"input [{w - 1}:0] {n}" for n, inward, w in ports if inward)]
+    declared = ["input clk", "input rst", *(f"input [{w - 1}:0] \\{n} " for n, inward, w in ports if inward)]
     lines = [f"module miter({', '.join(declared)});"]
     for side, value in (("a", 0), ("b", number)):
         lines += [f"  wire [{w - 1}:0] {side}_{n};" for n, inward, w in ports if not inward]
-        connections = [f".{n}({n if inward else f'{side}_{n}'})" for n, inward, _ in ports]
+        connections = [f".\\{n} (\\{n if inward else f'{side}_{n}'} )" for n, inward, _ in ports]
         lines.append(
             f"  \\{top} {side} (.clk(clk), .rst(rst), .mutsel({width}'d{value})"
             + "".join(f", {connection}" for connection in connections)

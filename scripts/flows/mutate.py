@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from hw.stream.black_box import black_boxes_of
-from scripts.blocks import Block, UserError, measured_elsewhere
+from scripts.blocks import Block, UserError, measured_by, measured_elsewhere
 from scripts.flows.equivalence import Verdict, compare, without_effect
 from scripts.flows.modules import own_modules
 from scripts.flows.outputs import write
@@ -33,7 +33,7 @@ from sim.harness.override import Override, overriding
 from sim.harness.run import passed
 
 #: Changes when the way mutants are made does.
-RECIPE = "5"
+RECIPE = "6"
 #: Mutants tried by default, the seed of their choice, and how many simulators run at once.
 COUNT = 200
 SEED = 1
@@ -110,19 +110,19 @@ class Score:
 class Mutator:
     """Makes one design with `count` mutants of any component; results are kept on disk by content.
 
-    Modules from the files `elsewhere` stay as they are.
+    Modules from the files `elsewhere` stay as they are, and all but those from the file `only` if there is one.
     """
 
-    def __init__(self, count: int, seed: int, elsewhere: Collection[str] = ()) -> None:
+    def __init__(self, count: int, seed: int, elsewhere: Collection[str] = (), only: str = "") -> None:
         self.count = count
         self.seed = seed
-        self.elsewhere = frozenset(elsewhere)
+        self.elsewhere, self.only = frozenset(elsewhere), only
         self.folder: Path | None = None
 
     def __call__(self, component: Any, name: str) -> str:
         """Return Verilog of `component` as module `name` with its mutants behind the register ``mutsel``."""
         model = to_rtlil(component, name, sources=True)
-        own = sorted(own_modules(model, name, self.elsewhere))
+        own = sorted(own_modules(model, name, self.elsewhere, self.only))
         bare = re.sub(r"^\s*attribute .*\n", "", model, flags=re.M)
         key = digest(RECIPE, bare, str(self.count), str(self.seed), *own)
         self.folder = BUILD / "mutate" / f"{name}-{key}"
@@ -195,7 +195,8 @@ def _selected(text: str, name: str, width: int) -> str:
     head = re.search(rf"^module \\?{re.escape(name)}\s*\(([^)]*)\);", text, re.M)
     if head is None or not re.search(r"\bmutsel\b", head[1]):
         raise UserError(f"{name}: the mutated design has no selection input")
-    ports = ", ".join(port.strip() for port in head[1].split(",") if port.strip() != "mutsel")
+    # A port whose name is a keyword is written with a backslash, and ends with a blank.
+    ports = " , ".join(port.strip() for port in head[1].split(",") if port.strip() != "mutsel")
     start, end = head.span()
     body_end = text.index("endmodule", end)
     body = re.sub(r"^\s*(input|wire) (\[\d+:0\] )?mutsel;\n", "", text[end:body_end], flags=re.M)
@@ -204,7 +205,7 @@ def _selected(text: str, name: str, width: int) -> str:
         f'  initial begin mutsel = 0; mutsel_file = $fopen("{SELECTION}", "r");\n'
         '    if (mutsel_file != 0) mutsel_read = $fscanf(mutsel_file, "%d", mutsel); end\n'
     )
-    return f"{text[:start]}module {name}({ports});{register}{body}{text[body_end:]}"
+    return f"{text[:start]}module {name}({ports} );{register}{body}{text[body_end:]}"
 
 
 def _launch(block: Block, override: Override) -> None:
@@ -225,7 +226,8 @@ def mutate(
     Parameters
     ----------
     block
-        The block; its bench must pass without a mutant.
+        The block; its bench must pass without a mutant. If another block's bench measures it, that one is run, and
+        mutants are in this block's own modules only.
     count, seed
         How many mutants, and which.
     patience
@@ -241,19 +243,18 @@ def mutate(
     Raises
     ------
     UserError
-        If the block has no bench or its bench fails without a mutant.
+        If no bench measures the block, or its bench fails without a mutant.
     """
-    if block.bench is None:
-        raise UserError(f"{block.name} has no bench of its own")
+    whole = measured_by(block)
     began = time.perf_counter()
-    mutator = Mutator(count, seed, measured_elsewhere(block))
+    mutator = Mutator(count, seed, measured_elsewhere(whole), "" if whole is block else block.file)
     runs = BUILD / "mutate" / "runs" / block.module
     shutil.rmtree(runs, ignore_errors=True)
     plain = Override(verilog=mutator, arguments=TOLERANT, directory=runs)
     try:
-        _launch(block, plain)
+        _launch(whole, plain)
         original = time.perf_counter()
-        _launch(block, plain)
+        _launch(whole, plain)
     except AssertionError:
         raise UserError(f"{block.name}: the bench fails without a mutant; see {runs / 'run.log'}") from None
     mutants = mutator.mutants()
@@ -263,17 +264,17 @@ def mutate(
         limit=SLOWER * (time.perf_counter() - original) + SLACK,
         mutants=tuple(mutant.number for mutant in mutants),
         # A launch of its own may share files between its runs.
-        workers=1 if block.launch else WORKERS,
+        workers=1 if whole.launch else WORKERS,
     )
     with ThreadPoolExecutor(1) as background:
-        job = background.submit(_launch, block, override)
+        job = background.submit(_launch, whole, override)
         while not job.done():
             progress(sum(1 for _ in runs.glob("*/run.log")), len(mutants))
             time.sleep(LOOK)
         job.result()
     alive = [mutant for mutant in mutants if passed(runs / str(mutant.number) / "results.xml")]
     progress(len(mutants), len(mutants))
-    component = block.make_for_bench(block.bench_parameters if block.narrow is None else block.narrow)
+    component = whole.make_for_bench(whole.bench_parameters if whole.narrow is None else whole.narrow)
     assert mutator.folder is not None
     folder = mutator.folder
     idle = without_effect(folder, (mutant.number for mutant in alive), LIMIT)

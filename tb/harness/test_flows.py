@@ -16,7 +16,7 @@ from contracts.errors import InputError
 from hw.stream.queue import Queue
 from hw.stream.slice import Slice
 from scripts import blocks
-from scripts.blocks import BLOCKS, find, measured_elsewhere
+from scripts.blocks import BLOCKS, find, measured_by, measured_elsewhere
 from scripts.flows import contracts, cover, equivalence, generate, mutate, synth
 from scripts.flows.modules import own_modules
 from scripts.flows.yosys import ToolError, yosys
@@ -39,6 +39,7 @@ def test_parts_that_other_benches_measure_count_there() -> None:
     )
     own = own_modules(model, "top", {"hw/stream/queue.py"})
     assert own == {"top", "top.own", "top.own.memory", "top.queued"}
+    assert own_modules(model, "top", {"hw/stream/queue.py"}, "hw/a/top.py") == {"top", "top.own"}
     # A bench around a block is none of its hardware.
     assert own_modules(model.replace("hw/a/top.py", "tb/a/top.py"), "top", set()) == {
         "top.own.memory",
@@ -50,6 +51,11 @@ def test_parts_that_other_benches_measure_count_there() -> None:
     assert "hw/stream/queue.py" in measured_elsewhere(memory_side)
     assert not {"hw/memory/fetcher.py", "hw/memory/write_port.py"} & measured_elsewhere(memory_side)
     assert "hw/memory/fetcher.py" in measured_elsewhere(find("graph.csr_reader")[0])
+    # A block without a bench is measured by the one around it.
+    assert measured_by(find("attributes.fetch_walk")[0]) is find("attributes.accelerator")[0]
+    assert measured_by(memory_side) is memory_side
+    with pytest.raises(blocks.UserError, match=r"host.queued has no bench, and no other block's bench measures it"):
+        measured_by(find("host.queued")[0])
 
 
 def test_every_block_of_the_list_can_be_made() -> None:
