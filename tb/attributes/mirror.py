@@ -201,21 +201,22 @@ class Mirror:
             return [(node, position % slots) for position, node in enumerate(nodes)]
         return [(node, hashed_slot(node, slots)) for node in nodes]
 
-    def fetch(self, job: Job, report: int, *, targets: int, flush: int = 0) -> Job:
+    def fetch(self, job: Job, report: int, *, targets: int, flush: int = 0, streamed: int = 0) -> Job:
         """Return the FETCH of what a job has sampled, which leaves its counts in line `report`."""
         known = ("vertices", "offsets", "edges", "edge_count", "tiles", "attributes", "row_bytes", "rows")
         fields = {
             "opcode": Opcode.FETCH, "tag": self.random.getrandbits(16), "layer": self.random.getrandbits(8),
             **{name: job.fields[name] for name in known}, "targets": targets, "flush": flush,
             "nodes": self.line(job.tree + 1 + 3 * job.fields["span"]), "count": job.batch.nodes.size,
-            "report": self.line(report),
+            "report": self.line(report), "streamed": streamed,
         }  # fmt: skip
         return replace(job, fields=fields, tree=report)
 
     def fetched(self, job: Job, flows: dict[Flow, int]) -> None:
         """Write what a FETCH command does."""
         count = job.batch.nodes.size
-        self._rows(job)
+        if not job.fields["streamed"]:
+            self._rows(job)
         names = {flow.name.lower(): flows[flow] for flow in _COUNTED}
         self._header(job, {"positions": count, "requests": count, **names})
 

@@ -147,16 +147,16 @@ async def every_phase_agrees_with_the_golden_model(dut: Any) -> None:
             expect_cycles(f"{prefix}.{name}", figures["cycles"])
 
 
-def launch(component: TraceDesign, given: dict[str, Any]) -> None:
-    """Run the bench."""
+def launch(
+    component: TraceDesign, given: dict[str, Any], bench: str = __name__, name: str = "attribute_processor_bench"
+) -> None:
+    """Run the bench, or another one of such a design."""
     config = component.configs[0]
     depth = (1 << ADDRESS_BITS) // (config.data_width // 8)
-    made = build_with_memory(
-        component, "attribute_processor_bench", memories={"m_axi": MemoryModel(depth=depth)}, sources=[PLAYER]
-    )
+    made = build_with_memory(component, name, memories={"m_axi": MemoryModel(depth=depth)}, sources=[PLAYER])
     with TemporaryDirectory() as folder:
         directory = Path(folder)
-        result = run(made, __name__, parameters={**given, "directory": folder}, seed=1, plusargs=files(directory))
+        result = run(made, bench, parameters={**given, "directory": folder}, seed=1, plusargs=files(directory))
     completed.append(result)
     if result.message:
         raise AssertionError(result.message)

@@ -47,36 +47,48 @@ def played(config: AttributeConfig, count: int, phases: list[Phase], folder: Pat
     return out
 
 
-@pytest.mark.parametrize(("count", "policy"), [(2, Policy.LRU), (4, Policy.DEGREE)])
-def test_each_id_has_one_processor(count: int, policy: Policy, tmp_path: Path) -> None:
-    """Random requests, rows that cannot be read, stalls everywhere, and a reset in the middle."""
-    config, rng = narrow(policy=policy), np.random.default_rng(count)
+def phases(config: AttributeConfig, count: int, many: int) -> list[Phase]:
+    """Draw so many requests for each phase: rows that cannot be read, stalls everywhere, a reset in the middle."""
+    rng = np.random.default_rng(count)
 
-    def some(many: int) -> tuple[Request, ...]:
+    def some() -> tuple[Request, ...]:
         return random_requests(rng, many, config.slots)
 
-    phases = [
-        Phase(some(3000)),
-        Phase(some(3000), failing=(3, 9), stall=0.3, hold=0.3, idle=0.3, latency=40),
-        Phase(some(3000), hold=0.8, out_of_order=True, latency=90),
-        Phase(some(3000), cut_off=700),
-        Phase(some(2000), forget="reset", failing=(0, 30)),
-        Phase(some(2000), forget="flush", stall=0.5),
+    return [
+        Phase(some()),
+        Phase(some(), failing=(3, 9), stall=0.3, hold=0.3, idle=0.3, latency=40),
+        Phase(some(), hold=0.8, out_of_order=True, latency=90),
+        Phase(some(), cut_off=many // 4),
+        Phase(some(), forget="reset", failing=(0, 30)),
+        Phase(some(), forget="flush", stall=0.5),
         # All of one processor: the others are idle, and requests for it wait for each other alone.
-        Phase(tuple((node - node % count, slot, read) for node, slot, read in some(2000)), hold=0.2),
+        *(
+            Phase(tuple((node - node % count + n, slot, read) for node, slot, read in some()), hold=0.2)
+            for n in range(count)
+        ),
     ]
-    played(config, count, phases, tmp_path)
+
+
+def in_turn(many: int) -> Phase:
+    """IDs in turn, each missed and displacing a row into a full cache."""
+    return Phase(tuple((n % NODES, n % 12, 1) for n in range(many)))
+
+
+@pytest.mark.parametrize(("count", "policy"), [(2, Policy.LRU), (4, Policy.DEGREE)])
+def test_each_id_has_one_processor(count: int, policy: Policy, tmp_path: Path) -> None:
+    config = narrow(policy=policy)
+    played(config, count, phases(config, count, 3000), tmp_path)
 
 
 def test_misses_of_different_processors_overlap(tmp_path: Path) -> None:
-    """IDs in turn, each missed and displacing a row into a full cache: twice as many misses in the time of one."""
-    requests = tuple((n % NODES, n % 12, 1) for n in range(2400))
+    """Twice as many misses in the time of one."""
+    phase = in_turn(2400)
     config, cycles = narrow(outstanding=16, depth=64), []
     for count in (1, 2):
         folder = tmp_path / str(count)
         folder.mkdir()
-        (out,) = played(config, count, [Phase(requests)], folder)
-        assert sum(step.flow == Flow.MISSED for step in out.events) == len(requests)
+        (out,) = played(config, count, [phase], folder)
+        assert sum(step.flow == Flow.MISSED for step in out.events) == len(phase.requests)
         cycles.append(out.cycles)
     assert cycles[1] < 0.65 * cycles[0], cycles
 

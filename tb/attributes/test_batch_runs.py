@@ -67,10 +67,17 @@ UNITS = Units(NeuralConfig(PROCESSOR, queue=8, depth=16), CORE)
 #: Rows go from the attribute RAM to the PEs, and what lies between commands stays on the chip.
 SCRATCH = 256
 STREAMED = Units(UNITS.neural, replace(CORE, window=32))
-#: The same with two attribute processors, each of which has a few slots for half of the IDs.
-DIVIDED = Units(
-    UNITS.neural, replace(CORE, attribute=replace(CORE.attribute, slots=10, ways=2), window=32, processors=2)
-)
+
+
+def divided(units: Units, processors: int) -> Units:
+    """Return the same with several attribute processors, each of which has a few slots for its share of the IDs."""
+    core = units.attributes
+    assert core is not None
+    attribute = replace(core.attribute, slots=20 // processors, ways=4 // processors)
+    return replace(units, attributes=replace(core, attribute=attribute, processors=processors))
+
+
+DIVIDED = divided(STREAMED, 2)
 RING = RingConfig(chiplets=3, link_width=64, slots=2, max_out=16, window=2, bitmap=64)
 PLAN = Plan((5, 3), 2, seed=11)
 LIMITS = Limits(64, 64, 64)
@@ -103,7 +110,15 @@ def check(problem: Problem, plan: Plan, batches: list[IntArray], ran: list[Ran])
         assert flows == out.batch["requests"] >= batch.positives
 
 
-@pytest.mark.parametrize(("streamed", "units"), [(False, UNITS), (True, STREAMED), (True, DIVIDED)])
+@pytest.mark.parametrize(
+    ("streamed", "units"),
+    [
+        (False, UNITS),
+        (True, STREAMED),
+        (True, DIVIDED),
+        pytest.param(True, divided(STREAMED, 4), id="four processors", marks=full),
+    ],
+)
 def test_batches_are_bit_exact(tmp_path: Path, streamed: bool, units: Units) -> None:
     """All ways of finding a target address, layers that end in the PEs and on the neural chip, on one design."""
     batches, jobs, problems = roots(4, 1, 7, 7), list[BatchJob](), list[Problem]()

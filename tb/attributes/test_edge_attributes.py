@@ -15,6 +15,7 @@ from golden.attributes.batch import BatchImage, batch_results
 from golden.attributes.divided import shares_of
 from golden.attributes.sampler import Plan, sample
 from golden.model.network import Problem, infer
+from hw.machine import Units
 from sim.problems import random_graph, random_problem
 from sim.runner.batches import BatchJob
 from sim.runner.jobs import Settings
@@ -30,12 +31,15 @@ from tb.attributes.test_batch_runs import (
     Faults,
     check,
     community,
+    divided,
     roots,
 )
 from tb.harness.marks import full
 
 #: IDs of 80 nodes, their edges, and no edge.
 UNITS = replace(STREAMED, attributes=replace(CORE, attribute=replace(CORE.attribute, id_bits=10), window=32))
+#: Edges' keys are divided among two attribute processors as nodes are.
+DIVIDED = divided(UNITS, 2)
 
 
 def problem(
@@ -74,8 +78,11 @@ def test_whole_neighbourhoods_have_the_results_of_the_whole_graph(sizes: tuple[i
     assert np.abs(others.astype(int) - exact[mine]).max() > 400
 
 
-@pytest.mark.parametrize("streamed", [False, True])
-def test_batches_with_attributes_of_edges_are_bit_exact(tmp_path: Path, streamed: bool) -> None:
+@pytest.mark.parametrize(
+    ("streamed", "units"),
+    [(False, UNITS), (True, UNITS), pytest.param(True, DIVIDED, id="two processors", marks=full)],
+)
+def test_batches_with_attributes_of_edges_are_bit_exact(tmp_path: Path, streamed: bool, units: Units) -> None:
     """More attributes than features or fewer, a layer that ends on the neural chip, and weights in blocks."""
     batches, jobs, problems = roots(4, 1, 7, 7), list[BatchJob](), list[Problem]()
     cases = (
@@ -90,7 +97,7 @@ def test_batches_with_attributes_of_edges_are_bit_exact(tmp_path: Path, streamed
         problems.append(whole)
         jobs.append(BatchJob([image], [batches], Settings(latency=20, stall=0.2)))
     config = replace(GATHER, scratch_lines=SCRATCH)
-    ran, _ = run_jobs(config, jobs, tmp_path, name="edge_machine", units=UNITS)
+    ran, _ = run_jobs(config, jobs, tmp_path, name="edge_machine", units=units)
     for whole, out in zip(problems, ran, strict=True):
         check(whole, PLAN, batches, out)
         # Each position asks for two rows, and some are there already: the same path as those of nodes.
