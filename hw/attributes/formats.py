@@ -59,7 +59,7 @@ class AttributeConfig(Parameters):
     data_width
         Bits of a beat of the memory port.
     bucket_bits
-        The ID table has 8 cells in each of ``2 ** bucket_bits`` rows; None: at least twice as many cells as slots.
+        The ID table has 8 cells in each of ``2 ** bucket_bits`` rows; None: at least 2.5 times as many cells as slots.
 
     Raises
     ------
@@ -89,7 +89,8 @@ class AttributeConfig(Parameters):
         """Rows of the ID table."""
         if self.bucket_bits is not None:
             return 1 << self.bucket_bits
-        return max(2, 1 << (2 * self.slots - 1).bit_length() - 3)
+        # An ID that finds no cell costs a search for every miss, for as long as its row stays in its slot.
+        return max(2, 1 << (5 * self.slots // 2 - 1).bit_length() - 3)
 
     @property
     def rows(self) -> int:
