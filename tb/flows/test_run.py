@@ -390,7 +390,7 @@ def test_golden_alone_says_that_nothing_was_simulated(tmp_path: Path) -> None:
         (["karate", "--batch", "4", "--model", "gcn"], "model: is gcn; expected sage for mini-batches"),
         (["karate", "--batch", "4", "--fanout", "10"], "fan-out: of 1 hops; expected 2, the layers of the network"),
         (["karate", "--batch", "4", "--order", "up"], "order: there is no 'up'; expected one of ID, random, BFS"),
-        (["karate", "--batch", "4", "--slots", "hashed"], "slots: there is no 'hashed', perhaps hash; expected one of"),
+        (["karate", "--batch", "4", "--slots", "hashed"], "slots: there is no 'hashed', perhaps hash or ahead"),
         (["karate", "--batch", "4", "--order", "bfs"], "order: there is no 'bfs', perhaps BFS; expected one of ID"),
         (["karate", "--placement", "community"], "placement: there is no 'community', perhaps communities; expected"),
         (["karate", "--batch", "4", "--negatives", "300"], "negatives: are 300; expected 0..255"),
