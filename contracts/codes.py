@@ -157,6 +157,11 @@ class RegionKind(_Documented):
         "u32 x (3 * chiplets + 1): of a divided graph, the first line of each chiplet's offsets, then edges, then "
         "attributes, and the number of lines",
     )
+    REPLICAS = (
+        30,
+        "u32 x cells: IDs of other chiplets' vertices, each with the lowest bits of its cell, in an empty cell with "
+        "others; then i16 rows x cells: their attributes",
+    )
 
 
 class PacketKind(_Documented):

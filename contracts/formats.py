@@ -388,6 +388,11 @@ COMMANDS: dict[Opcode, Layout] = {
             _u("row_bytes", 32, "distance of rows, in bytes"),
             _line("report", "a Batch with the number of positions and the counts of requests"),
             _line("rows", "the positions' attributes, at the same distance"),
+            _line(
+                "replicas",
+                "0, or a table with an ID for each cell of the core's table, read if `flush`, and a row for each cell: "
+                "the ID's own row, if its lowest bits are the number of the cell",
+            ),
             _u("streamed", 1, "1: PEs read each row once and in order, and `rows` are no memory; 0: they are written"),
         ],
     ),

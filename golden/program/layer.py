@@ -172,7 +172,7 @@ class Fetch:
     """Attributes of a batch that are the features of a layer: operands, but those that depend on the part.
 
     `reports` is where each FETCH leaves its counts, a line each; `forget`: the first one forgets earlier attributes;
-    `ids`: IDs whose rows make up the row of a position.
+    `ids`: IDs whose rows make up the row of a position; `replicas`: copies of rows, or 0.
     """
 
     vertices: int
@@ -188,6 +188,7 @@ class Fetch:
     forget: bool
     tiles: int = 1
     ids: int = 1
+    replicas: Operand = 0
 
 
 @dataclass(frozen=True)

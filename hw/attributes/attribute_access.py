@@ -107,15 +107,16 @@ class AttributeAccess(wiring.Component):
         connect(m, walk.executed, flipped(self.executed))
         for source, end in zip(self.errors, walk.errors, strict=True):
             connect(m, flipped(source), end)
+        self._load(m, walk, nodes, processor)
         # While a FETCH is carried out there is no SAMPLE that fetches.
         access = Signal(AccessSettings(attribute))
         m.d.comb += [
             access.eq(Mux(walk.busy, settings.access, self.access)),
-            requests.valid.eq(Mux(walk.busy, nodes.o.valid, self.placed.valid)),
+            requests.valid.eq(Mux(walk.busy, nodes.o.valid & ~walk.loading, self.placed.valid)),
             requests.payload.eq(Mux(walk.busy, nodes.o.payload, self.placed.payload)),
-            nodes.o.ready.eq(requests.ready & walk.busy),
+            nodes.o.ready.eq(Mux(walk.loading, 1, requests.ready & walk.busy)),
             self.placed.ready.eq(requests.ready & ~walk.busy),
-            nodes.i.valid.eq(walk.begin),
+            nodes.i.valid.eq(walk.begin | walk.load),
             nodes.i.payload.eq(settings.nodes),
         ]
         m.d.sync += [
@@ -160,6 +161,19 @@ class AttributeAccess(wiring.Component):
         for source, end in zip((row_writer.o, header.o), self.writes, strict=True):
             connect(m, source, flipped(end))
         return m
+
+    def _load(self, m: Module, walk: FetchWalk, nodes: NodeReader, processor: Any) -> None:
+        """Fill tables of replicas with a list of IDs, which is read like that of a batch."""
+        cells, entry, comes = self.config.attribute.replicas, nodes.o.payload, Signal(name="replica_comes")
+        if not cells:
+            return
+        m.d.comb += [
+            comes.eq(nodes.o.valid & walk.loading),
+            processor.replica.valid.eq(comes),
+            processor.replica.payload.cell.eq(entry.tag),
+            processor.replica.payload.id.eq(entry.id),
+            walk.loaded.eq(comes & (entry.tag == cells - 1)),
+        ]
 
     def _place(self, m: Module, walk: FetchWalk, requests: Any, target: TargetAddress, passes: Signal) -> None:
         """Lead requests to their target addresses while they may pass, past the plan if a FETCH has none."""

@@ -16,6 +16,7 @@ from hw.attributes.decision import Decision
 from hw.attributes.directory import Directory
 from hw.attributes.formats import AttributeConfig, AttributeSettings
 from hw.attributes.look_up import LookUp
+from hw.attributes.replica_table import replica_members
 from hw.attributes.request_queue import RequestQueue
 from hw.attributes.responder import Responder
 from hw.attributes.row_unit import RowUnit
@@ -38,6 +39,7 @@ def processor_signature(config: AttributeConfig, clients: int) -> wiring.Signatu
             "event": Out(config.event),
             "flush": In(1),
             "idle": Out(1),
+            **replica_members(config),
             "requests": Out(requests).array(clients),
             "beats": In(beats).array(clients),
         }
@@ -68,6 +70,8 @@ class AttributeProcessor(wiring.Component):
         Forget all attributes; only while `idle`.
     idle : Out(1)
         No request is under way.
+    replica : stream of `ReplicaEntry`, always ready
+        If there is a table of replicas; only while `idle`.
     requests, beats
         Clients' ends of the read arbiter: attributes, and offsets where the policy needs degrees.
 
@@ -96,6 +100,8 @@ class AttributeProcessor(wiring.Component):
         m.submodules.responder = responder = Responder(config)
         connect(m, flipped(self.i), requests.i)
         connect(m, rows.rows, flipped(self.rows))
+        if config.replicas:
+            connect(m, flipped(self.replica), rows.replica)
         connect(m, responder.o, flipped(self.responses))
         clients = [(rows.request, rows.beat), *zip(directory.requests, directory.beats, strict=True)]
         for n, (request, beat) in enumerate(clients):

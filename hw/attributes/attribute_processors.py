@@ -34,7 +34,7 @@ class AttributeProcessors(wiring.Component):
 
     Attributes
     ----------
-    settings, i, responses, rows, flush, idle
+    settings, i, responses, rows, flush, idle, replica
         As of `AttributeProcessor`. Rows come whole.
     event, event_valid : Out
         As of `AttributeProcessor`, but with a request's flow alone, when its response is taken.
@@ -69,6 +69,11 @@ class AttributeProcessors(wiring.Component):
             m.submodules[f"processor_{n}"] = each
             connect(m, each.responses, responses.i[n])
             connect(m, each.rows, rows.i[n])
+            if self.config.replicas:
+                m.d.comb += [
+                    each.replica.valid.eq(self.replica.valid),
+                    each.replica.payload.eq(self.replica.payload),
+                ]
             clients += zip(each.requests, each.beats, strict=True)
             m.d.comb += [
                 each.settings.eq(self.settings),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from hw.attributes.accelerator import AttributeAccelerator
@@ -25,6 +26,7 @@ from hw.attributes.formats import AttributeConfig, AttributeCoreConfig
 from hw.attributes.id_table import IDTable
 from hw.attributes.look_up import LookUp
 from hw.attributes.node_reader import NodeReader
+from hw.attributes.replica_table import ReplicaTable
 from hw.attributes.request_counts import RequestCounts
 from hw.attributes.request_queue import RequestQueue
 from hw.attributes.responder import Responder
@@ -43,12 +45,21 @@ from hw.attributes.table_look_up import TableLookUp
 from hw.attributes.table_writer import TableWriter
 from hw.attributes.target_address import TargetAddress
 
-__all__ = ["CORE", "CORE_PARTS", "PARTS", "SOURCE", "accelerator", "core_part", "part"]
+__all__ = ["CORE", "CORE_PARTS", "PARTS", "SOURCE", "accelerator", "core_part", "part", "replica_table"]
 
 #: Small, for the bench: few slots, rows of eight beats.
 CORE = AttributeCoreConfig(
     AttributeConfig(
-        slots=12, ways=4, row_beats=8, data_width=64, id_bits=8, tag_bits=10, outstanding=4, depth=16, address_width=20
+        slots=12,
+        ways=4,
+        row_beats=8,
+        data_width=64,
+        id_bits=8,
+        tag_bits=10,
+        outstanding=4,
+        depth=16,
+        address_width=20,
+        replicas=16,
     ),
     5,
     40,
@@ -113,3 +124,8 @@ def core_part(name: str) -> Any:
 def accelerator(cores: int) -> AttributeAccelerator:
     """Return the accelerator of its bench."""
     return AttributeAccelerator(CORE, cores)
+
+
+def replica_table(cells: int) -> ReplicaTable:
+    """Return a replica table for IDs of a million nodes."""
+    return ReplicaTable(replace(SOURCE, replicas=cells))

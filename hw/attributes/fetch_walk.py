@@ -1,6 +1,7 @@
 """Fetch walk: carries FETCH commands from their operands to their answer (A9)."""
 
-from amaranth import Elaboratable, Module, unsigned
+from amaranth import Const, Elaboratable, Module, Mux, Signal, unsigned
+from amaranth.hdl import ValueLike
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -20,8 +21,8 @@ __all__ = ["FetchSettings", "FetchWalk"]
 class FetchSettings(data.StructLayout):
     """Operands of a FETCH, relocated.
 
-    ``access``: an `AccessSettings`. ``nodes``: VIDs whose attributes are fetched. ``report``: line of the counts.
-    ``streamed``: rows go to the window; 0 while no FETCH is carried out.
+    ``access``: an `AccessSettings`. ``nodes``: VIDs whose attributes are fetched, or before `begin` the table of
+    replicas. ``report``: line of the counts. ``streamed``: rows go to the window; 0 while no FETCH is carried out.
     """
 
     def __init__(self, config: AttributeConfig) -> None:
@@ -49,11 +50,15 @@ class FetchWalk(wiring.Component):
     command, executed, base, errors
         As of `CommandFrontEnd`. Sources of errors: reads, writes.
     settings : Out
-        `FetchSettings`, constant from the cycle before `begin` until `busy` is 0.
+        `FetchSettings`, constant from `begin` until `busy` is 0, but ``nodes``, which is taken with `begin` or `load`.
     idle : In(1)
         The attribute processor has no request.
     flush : Out(1)
         The attribute processor forgets all attributes.
+    load, loading : Out(1)
+        The table of replicas begins to be read, and is read.
+    loaded : In(1)
+        Its last entry has been read.
     begin : Out(1)
         The VIDs are read, and counting starts.
     settled : In(1)
@@ -83,6 +88,9 @@ class FetchWalk(wiring.Component):
                 "settings": Out(FetchSettings(attribute)),
                 "idle": In(1),
                 "flush": Out(1),
+                "load": Out(1),
+                "loading": Out(1),
+                "loaded": In(1),
                 "begin": Out(1),
                 "settled": In(1),
                 "report": Out(1),
@@ -93,7 +101,7 @@ class FetchWalk(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Elaboratable:
-        """Walk: flush, fetch, report, wait for writes."""
+        """Walk: flush, read the table of replicas, fetch, report, wait for writes."""
         m = Module()
         attribute, settings = self.config.attribute, self.settings
         m.submodules.front = front = CommandFrontEnd({Opcode.FETCH: 2}, attribute.address_width, self.SOURCES)
@@ -107,29 +115,39 @@ class FetchWalk(wiring.Component):
         window = [] if self.config.window else [Check(fetch.streamed, fetch.streamed)]
         known = Targets.AHEAD if self.config.ahead else Targets.POSITION
         planned = Check(fetch.targets > known, fetch.targets)
-        refuse(
-            m,
-            front,
-            {Opcode.FETCH: [*graph_checks(attribute, fetch), Check(fetch.count > most, fetch.count), *window, planned]},
-        )
+        copies = [] if attribute.replicas else [Check(fetch.replicas != 0, fetch.replicas)]
+        checks = [*graph_checks(attribute, fetch), Check(fetch.count > most, fetch.count), *window, planned, *copies]
+        refuse(m, front, {Opcode.FETCH: checks})
         m.d.comb += [
             front.base.eq(self.base),
             # Addresses wrap round the end of the memory.
             front.unused.eq(~0),
             *access_operands(front, Opcode.FETCH, attribute, settings.access),
-            settings.nodes.address.eq(front.words(Opcode.FETCH, "nodes")),
-            settings.nodes.count.eq(fetch.count),
             settings.report.eq(front.line(Opcode.FETCH, "report")),
             settings.streamed.eq(self.busy & fetch.streamed),
         ]
+        replicated = self._replicate(m, front)
         with m.FSM() as fsm:
             with m.State("IDLE"):
                 with m.If(front.start):
                     m.next = "FLUSH"
             with m.State("FLUSH"):
                 with m.If(self.idle):
-                    m.d.comb += [self.flush.eq(fetch.flush), self.begin.eq(1)]
+                    m.d.comb += [
+                        self.flush.eq(fetch.flush),
+                        self.load.eq(fetch.flush & replicated),
+                        self.begin.eq(~self.load),
+                    ]
                     m.next = "FETCH"
+                    with m.If(self.load):
+                        m.next = "LOAD"
+            with m.State("LOAD"):
+                m.d.comb += self.loading.eq(1)
+                with m.If(self.loaded):
+                    m.next = "BEGIN"
+            with m.State("BEGIN"):
+                m.d.comb += self.begin.eq(1)
+                m.next = "FETCH"
             with m.State("FETCH"):
                 m.d.comb += front.early.eq(settings.streamed)
                 with m.If(self.settled):
@@ -146,3 +164,25 @@ class FetchWalk(wiring.Component):
                 m.d.comb += front.done.eq(1)
         m.d.comb += self.busy.eq(~fsm.ongoing("IDLE"))
         return m
+
+    def _replicate(self, m: Module, front: CommandFrontEnd) -> ValueLike:
+        """Say what is read first, and whether there are copies; they are used if all of their table could be read."""
+        attribute, settings, fetch = self.config.attribute, self.settings, front.view(Opcode.FETCH)
+        cells = attribute.replicas
+        nodes, table = front.words(Opcode.FETCH, "nodes"), front.words(Opcode.FETCH, "replicas")
+        if not cells:
+            m.d.comb += [settings.nodes.address.eq(nodes), settings.nodes.count.eq(fetch.count)]
+            return Const(0)
+        replicated, whole = Signal(), Signal()
+        with m.If(self.load):
+            m.d.sync += whole.eq(1)
+        with m.Elif(self.errors[0].valid & self.loading):
+            m.d.sync += whole.eq(0)
+        m.d.comb += [
+            replicated.eq(fetch.replicas != 0),
+            settings.nodes.address.eq(Mux(self.load, table, nodes)),
+            settings.nodes.count.eq(Mux(self.load, cells, fetch.count)),
+            settings.access.attribute.replicas.eq(table + cells),
+            settings.access.attribute.replicated.eq(replicated & whole),
+        ]
+        return replicated

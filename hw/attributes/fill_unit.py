@@ -1,6 +1,6 @@
 """Fill unit: requests missing rows in order, and writes them into their slots (A3, A7c)."""
 
-from amaranth import Elaboratable, Module, Mux, Signal
+from amaranth import Elaboratable, Module, Mux, Signal, unsigned
 from amaranth.hdl import Cover
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
@@ -8,6 +8,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from hw.attributes.address_mapper import AddressMapper
 from hw.attributes.flows import Missing
 from hw.attributes.formats import AttributeConfig, AttributeSettings
+from hw.attributes.replica_table import PlacedRow, ReplicaTable, replica_members
 from hw.attributes.row_store import FillBeat
 from hw.memory.formats import RangeBeat, ReadBeat, ReadRequest
 from hw.memory.range_reader import RangeReader
@@ -29,6 +30,8 @@ class FillUnit(wiring.Component):
     settings : In
         `AttributeSettings`, constant while rows are under way.
     i : stream of `Missing`
+    replica : stream of `ReplicaEntry`, always ready
+        If there is a table of replicas.
     fill : stream of `FillBeat`
     hold, hold_row : In
         Row that must not be written now.
@@ -46,6 +49,7 @@ class FillUnit(wiring.Component):
             {
                 "settings": In(AttributeSettings(config)),
                 "i": In(stream.Signature(Missing(config))),
+                **replica_members(config),
                 "fill": Out(stream.Signature(FillBeat(config))),
                 "hold": In(1),
                 "hold_row": In(range(config.rows)),
@@ -60,7 +64,8 @@ class FillUnit(wiring.Component):
         m = Module()
         config = self.config
         port = (config.address_width, config.data_width)
-        m.submodules.mapper = mapper = AddressMapper(config.address_width, config.row_words, config.id_bits)
+        arrays = 2 if config.replicas else 1
+        m.submodules.mapper = mapper = AddressMapper(config.address_width, config.row_words, config.id_bits, arrays)
         m.submodules.reader = reader = RangeReader(*port, config.depth)
         m.submodules.waiting = waiting = Queue(Missing(config), config.outstanding)
         m.submodules.done = done = Queue(self.landed_layout, 2)
@@ -71,15 +76,17 @@ class FillUnit(wiring.Component):
         connect(m, reader.request, flipped(self.request))
         connect(m, flipped(self.beat), reader.beat)
         connect(m, done.o, flipped(self.landed))
+        asked = stream.Signature(unsigned(config.id_bits)).create(path=("asked",))
+        self._place(m, asked, mapper)
         both = Signal()
         m.d.comb += [
-            mapper.settings.base.eq(self.settings.attributes),
+            mapper.settings.bases[0].eq(self.settings.attributes),
             mapper.settings.distance.eq(self.settings.row_words),
             mapper.settings.words.eq(self.settings.row_words),
-            both.eq(mapper.i.ready & waiting.i.ready),
+            both.eq(asked.ready & waiting.i.ready),
             self.i.ready.eq(both),
-            mapper.i.valid.eq(self.i.valid & both),
-            mapper.i.payload.eq(self.i.payload.id),
+            asked.valid.eq(self.i.valid & both),
+            asked.payload.eq(self.i.payload.id),
             waiting.i.valid.eq(self.i.valid & both),
             waiting.i.payload.eq(self.i.payload),
         ]
@@ -108,3 +115,25 @@ class FillUnit(wiring.Component):
             Cover(~waiting.i.ready, "as many rows are under way as may be"),
         ]
         return m
+
+    def _place(self, m: Module, asked: stream.Interface, mapper: AddressMapper) -> None:
+        """Have the row of each ID read, or its copy."""
+        if not self.config.replicas:
+            m.d.comb += [
+                mapper.i.valid.eq(asked.valid),
+                mapper.i.payload.row.eq(asked.payload),
+                asked.ready.eq(mapper.i.ready),
+            ]
+            return
+        m.submodules.replicas = replicas = ReplicaTable(self.config)
+        placed: PlacedRow = replicas.o.payload
+        connect(m, asked, replicas.i)
+        connect(m, flipped(self.replica), replicas.replica)
+        m.d.comb += [
+            replicas.use.eq(self.settings.replicated),
+            mapper.settings.bases[1].eq(self.settings.replicas),
+            mapper.i.valid.eq(replicas.o.valid),
+            mapper.i.payload.row.eq(placed.row),
+            mapper.i.payload.array.eq(placed.copied),
+            replicas.o.ready.eq(mapper.i.ready),
+        ]

@@ -60,11 +60,13 @@ class AttributeConfig(Parameters):
         Bits of a beat of the memory port.
     bucket_bits
         The ID table has 8 cells in each of ``2 ** bucket_bits`` rows; None: at least 2.5 times as many cells as slots.
+    replicas
+        Cells of the table of other chiplets' rows that the own memory has copies of; 0: there is none.
 
     Raises
     ------
     ValueError
-        If a parameter is out of its range.
+        If a parameter is out of its range, or there are more cells for replicas than IDs or tags.
     """
 
     slots: int = size(200, 2, 4096)
@@ -79,10 +81,14 @@ class AttributeConfig(Parameters):
     address_width: int = size(32, 13, 64)
     data_width: int = size(256, values=(64, 128, 256))
     bucket_bits: int | None = size(None, 1, 16)
+    replicas: int = size(0, 16, 1 << 16, power=True, zero=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "policy", Policy(self.policy))
+        most = 1 << min(self.id_bits, self.tag_bits)
+        if self.replicas > most:
+            raise ValueError(f"replicas must be at most {most}, the IDs and tags that there are, not {self.replicas}")
 
     @property
     def buckets(self) -> int:
@@ -203,6 +209,7 @@ class AttributeSettings(data.StructLayout):
     ``nodes``: IDs from here on are refused. ``attributes``: word address of row 0. ``row_words``: length and distance
     of rows, in words, a multiple of a beat. ``beats``: the same in beats. ``offsets``: word address of the tiled
     offsets. ``edges``: word address of the edges. ``edge_count``: their number. ``tiles``: offsets of a row.
+    ``replicas``: word address of row 0 of the copies. ``replicated``: there are some.
     """
 
     def __init__(self, config: AttributeConfig) -> None:
@@ -217,6 +224,8 @@ class AttributeSettings(data.StructLayout):
                 "edges": word,
                 "edge_count": unsigned(COUNT_BITS),
                 "tiles": unsigned(8),
+                "replicas": word,
+                "replicated": 1,
             }
         )
 

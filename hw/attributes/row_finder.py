@@ -73,14 +73,16 @@ class RowFinder(wiring.Component):
         m.submodules.words = words = WordSerialiser(data_width)
         m.submodules.pair = pair = Slice(data.StructLayout({"start": 32, "end": 32, "error": 1}))
         m.submodules.out = out = Slice(FoundRow)
-        connect(m, flipped(self.i), mapper.i)
         connect(m, mapper.o, reader.i)
         connect(m, reader.request, flipped(self.request))
         connect(m, flipped(self.beat), reader.beat)
         connect(m, reader.o, words.i)
         connect(m, out.o, flipped(self.o))
         m.d.comb += [
-            mapper.settings.base.eq(self.settings.offsets),
+            mapper.i.valid.eq(self.i.valid),
+            mapper.i.payload.row.eq(self.i.payload),
+            self.i.ready.eq(mapper.i.ready),
+            mapper.settings.bases[0].eq(self.settings.offsets),
             mapper.settings.distance.eq(self.settings.tiles),
             mapper.settings.words.eq(self.settings.tiles + 1),
         ]

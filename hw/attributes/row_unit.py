@@ -9,6 +9,7 @@ from hw.attributes.arriving_rows import ArrivingRows
 from hw.attributes.fill_unit import FillUnit
 from hw.attributes.flows import Effect, Found, Marks, Missing
 from hw.attributes.formats import AttributeConfig, AttributeSettings, MoveKind
+from hw.attributes.replica_table import replica_members
 from hw.attributes.row_moves import RowMoves
 from hw.attributes.row_store import RowStore
 from hw.memory.formats import ReadBeat, ReadRequest
@@ -50,6 +51,8 @@ class RowUnit(wiring.Component):
     idle : Out(1)
         No row is under way or moves.
     rows : stream of ``config.row``
+    replica : stream of `ReplicaEntry`, always ready
+        If there is a table of replicas.
     request, beat
         A client's end of the read arbiter.
     """
@@ -75,6 +78,7 @@ class RowUnit(wiring.Component):
                 "landing": In(1),
                 "idle": Out(1),
                 "rows": Out(stream.Signature(config.row)),
+                **replica_members(config),
                 "request": Out(stream.Signature(ReadRequest(*port))),
                 "beat": In(stream.Signature(ReadBeat(config.data_width), always_ready=True)),
             }
@@ -91,6 +95,8 @@ class RowUnit(wiring.Component):
         connect(m, moves.o, store.i)
         connect(m, fills.fill, store.fill)
         connect(m, store.rows, flipped(self.rows))
+        if config.replicas:
+            connect(m, flipped(self.replica), fills.replica)
         connect(m, fills.request, flipped(self.request))
         connect(m, flipped(self.beat), fills.beat)
         row, misses = fills.landed.payload.missing, Signal()

@@ -18,7 +18,7 @@ from golden.attributes.planner import SlotPlanner
 from golden.attributes.sampler import Batch, Plan, sample
 from golden.graph import Graph, IntArray
 
-__all__ = ["Job", "Mirror", "PlainGraph"]
+__all__ = ["Copies", "Job", "Mirror", "PlainGraph"]
 
 _LINE_WORDS = LINE_BYTES // 4
 #: Flows that a core counts apart.
@@ -57,6 +57,25 @@ class Job:
     roots: int
     tree: int
     rows: int
+
+
+@dataclass(frozen=True)
+class Copies:
+    """A table of replicas in the memory.
+
+    Attributes
+    ----------
+    line
+        Where it lies, the rows behind it.
+    rows
+        Number of the copy of each ID that has one.
+    cells
+        Of the table.
+    """
+
+    line: int
+    rows: dict[int, int]
+    cells: int
 
 
 class Mirror:
@@ -201,7 +220,22 @@ class Mirror:
             return [(node, position % slots) for position, node in enumerate(nodes)]
         return [(node, hashed_slot(node, slots)) for node in nodes]
 
-    def fetch(self, job: Job, report: int, *, targets: int, flush: int = 0, streamed: int = 0) -> Job:
+    def copies(self, cells: int) -> Copies:
+        """Place a table of replicas, and copies that differ from the rows they stand for."""
+        number = np.arange(cells)
+        # An ID with other lowest bits than those of its cell has no copy.
+        misplaced = self._rng.random(cells) < 0.25
+        table = self._rng.integers(0, self.graph.nodes // cells, cells) * cells + np.where(
+            misplaced, number ^ 1, number
+        )
+        line = self.place(cells * (4 + self.row_bytes))
+        self.put(line, table)
+        self.put(line, self._rng.integers(0, 1 << 32, cells * self.row_bytes // 4), cells)
+        return Copies(line, {int(table[cell]): int(cell) for cell in number[~misplaced]}, cells)
+
+    def fetch(
+        self, job: Job, report: int, *, targets: int, flush: int = 0, streamed: int = 0, copies: Copies | None = None
+    ) -> Job:
         """Return the FETCH of what a job has sampled, which leaves its counts in line `report`."""
         known = ("vertices", "offsets", "edges", "edge_count", "tiles", "attributes", "row_bytes", "rows")
         fields = {
@@ -209,22 +243,25 @@ class Mirror:
             **{name: job.fields[name] for name in known}, "targets": targets, "flush": flush,
             "nodes": self.line(job.tree + 1 + 3 * job.fields["span"]), "count": job.batch.nodes.size,
             "report": self.line(report), "streamed": streamed,
+            "replicas": (copies.line - self.base) % self.lines + self.lines if copies else 0,
         }  # fmt: skip
         return replace(job, fields=fields, tree=report)
 
-    def fetched(self, job: Job, flows: dict[Flow, int]) -> None:
-        """Write what a FETCH command does."""
+    def fetched(self, job: Job, flows: dict[Flow, int], copies: Copies | None = None) -> None:
+        """Write what a FETCH command does that uses these copies."""
         count = job.batch.nodes.size
         if not job.fields["streamed"]:
-            self._rows(job)
+            self._rows(job, copies)
         names = {flow.name.lower(): flows[flow] for flow in _COUNTED}
         self._header(job, {"positions": count, "requests": count, **names})
 
-    def _rows(self, job: Job) -> None:
+    def _rows(self, job: Job, copies: Copies | None = None) -> None:
         row_words = self.row_bytes // 4
         for position, node in enumerate(job.batch.nodes.tolist()):
-            row = self.words[self._at(self.attributes_at, row_words, node * row_words)]
-            self.put(job.rows, row, position * row_words)
+            at = self._at(self.attributes_at, row_words, node * row_words)
+            if copies and node in copies.rows:
+                at = self._at(copies.line, row_words, copies.cells + copies.rows[node] * row_words)
+            self.put(job.rows, self.words[at], position * row_words)
 
     def _header(self, job: Job, said: dict[str, int]) -> None:
         self.put(job.tree, np.frombuffer(BATCH.pack(said).to_bytes(LINE_BYTES, "little"), "<u4"))

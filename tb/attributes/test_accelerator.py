@@ -24,7 +24,7 @@ from sim.harness.modules import module_sources
 from sim.models.memory import Memory
 from sim.models.simulate import simulate_with_memory
 from sim.models.wrap import MemoryModel
-from tb.attributes.mirror import Job, Mirror
+from tb.attributes.mirror import Copies, Job, Mirror
 from tb.harness.marks import full
 
 #: Bytes of the memory, all that can be addressed.
@@ -128,6 +128,23 @@ class Host:
         assert (said["error"], said["info"]) == (Error.NONE, 0)
         core = self.turn % self.cores
         mirror.fetched(fetch, mirror.flows(fetch, self.rams[core], self.planners[core]))
+        await self.check()
+
+    async def fetch(
+        self,
+        job: Job,
+        copies: Copies | None = None,
+        used: Copies | None = None,
+        error: Error = Error.NONE,
+        flush: int = 0,
+    ) -> None:
+        """Fetch what was sampled, with the table of `copies`; compare the rows with those that are `used`."""
+        mirror = self.mirror
+        targets = self.bench.random.choice(list(Targets))
+        fetch = mirror.fetch(job, mirror.place(LINE_BYTES), targets=targets, flush=flush, copies=copies)
+        assert (await self.one(fetch.fields))["error"] == error
+        core = self.turn % self.cores
+        mirror.fetched(fetch, mirror.flows(fetch, self.rams[core], self.planners[core]), used)
         await self.check()
 
     async def check(self) -> None:
@@ -647,6 +664,56 @@ async def a_wrong_vid_has_no_row(dut: Any) -> None:
         header[8 + int(again)] += 1
         mirror.put(job.tree, header)
         await host.check()
+
+
+@cocotb.test()
+async def rows_are_read_from_their_copies(dut: Any) -> None:
+    host = await begin(dut)
+    random, cells = host.bench.random, CORE.attribute.replicas
+    mirror = host.place()
+    host.bench.pace(stall=0.2)
+    jobs = []
+    await host.load()
+    for _ in range(4):
+        jobs.append(
+            replace(
+                job := mirror.job([random.randrange(256) for _ in range(24)], Plan((2,), 1, 7)),
+                fields={**job.fields, "later": 1},
+            )
+        )
+    first, other = mirror.copies(cells), mirror.copies(cells)
+    await host.load()
+    for job in jobs:
+        await host.one(job.fields)
+        mirror.sampled(job, None)
+
+    async def everywhere(job: Job, *given: Any, **more: Any) -> None:
+        for _ in range(host.cores):
+            await host.fetch(job, *given, **more)
+
+    # A table is read when attributes are forgotten, and stays; without one, rows are those of the graph.
+    await everywhere(jobs[0], first, first, flush=1)
+    await everywhere(jobs[1], first, first)
+    await everywhere(jobs[2], flush=1)
+    await everywhere(jobs[3], first, first, flush=1)
+    await everywhere(jobs[0], other, other, flush=1)
+    # A table of which a word cannot be read is not used, until it is read anew.
+    for line in (0, cells * 4 // LINE_BYTES - 1):
+        host.fail(other.line + line, 4)
+        await everywhere(jobs[1], other, error=Error.MEMORY_READ, flush=1)
+        host.memory.read_errors(None)
+        await everywhere(jobs[2], other)
+        await everywhere(jobs[1], other, other, flush=1)
+    # After a reset there is none.
+    for cut in (30, 60, 90, 120):
+        host.send(mirror.fetch(jobs[0], mirror.place(LINE_BYTES), targets=0, flush=1, copies=first).fields)
+        await host.bench.cycles(cut)
+        await host.bench.reset()
+        host.restart()
+        host.done.clear()
+        await host.load()
+        await everywhere(jobs[3], first)
+    await everywhere(jobs[3], first, first, flush=1)
 
 
 @cocotb.test()

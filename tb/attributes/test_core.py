@@ -71,7 +71,8 @@ class Engine(Host):
         self.beats.clear()
         self.failures.clear()
         report = self.mirror.place(LINE_BYTES)
-        fetch = self.mirror.fetch(job, report, streamed=1, **{"targets": Targets.POSITION, **options})
+        given = {"targets": Targets.POSITION, **options}
+        fetch = self.mirror.fetch(job, report, streamed=1, targets=given["targets"], flush=given.get("flush", 0))
         said = await self.one(fetch.fields)
         assert (said["error"], said["info"]) == (Error.NONE, 0)
         return fetch
