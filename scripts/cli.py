@@ -139,6 +139,13 @@ def run(
             min=0,
         ),
     ] = 0,
+    replicas: Annotated[
+        bool,
+        typer.Option(
+            "--replicas/--no-replicas",
+            help="Copy the rows that mini-batches want most of other chiplets into each chiplet's memory.",
+        ),
+    ] = False,
     threshold: Threshold = None,
     step: Step = None,
     halving: Halving = False,
@@ -196,7 +203,7 @@ def run(
     sampling = None
     if batch:
         targets = sampled.parse_slots(slots)
-        sampling = sampled.Sampling(batch, sampled.parse_fan_out(fanout), order, batches, targets, negatives)
+        sampling = sampled.Sampling(batch, sampled.parse_fan_out(fanout), order, batches, targets, negatives, replicas)
     request = flow.Request(
         dataset, model, config, chiplets, placement, layers, hidden, seed, activation, model_file, rtl, out, head,
         sampling, Choice(threshold, step, halving, c_max, scheme, k), Calibration(percentile, bits), session, clock,

@@ -46,7 +46,7 @@ def _run(given: Mapping[str, Any]) -> Iterator[_Rule]:
     if given["head"] is None:
         yield "head_hidden", "without --head", "--head EPOCHS beside it"
     if not given["batch"]:
-        for name in ("batches", "fanout", "order", "slots", "negatives"):
+        for name in ("batches", "fanout", "order", "slots", "negatives", "replicas"):
             yield name, "without --batch", "--batch ROOTS beside it"
     if given["edits"] is not None:
         yield "session", "with --edits, whose steps are the runs", "one of the two"

@@ -13,6 +13,7 @@ from contracts.errors import InputError
 from contracts.scale import scales_of
 from contracts.weights import Traffic, WeightRoom
 from golden.attributes.divided import ARRAYS, DividedGraph, Share
+from golden.attributes.replicas import replicas_of
 from golden.attributes.sampler import Batch, Plan, sample
 from golden.dnp.layer_end import ROWS
 from golden.graph import Graph, IntArray
@@ -163,6 +164,7 @@ class _Sections:
 
     ``trees``: places of samples, in turn: one is computed, one is made. ``reports``: counts of each FETCH. ``ones``:
     factors 1, which are ``given_ones`` or copied from there once. ``table``: who has which lines of a divided graph.
+    ``replicas``: a table of others' vertices, and copies of their rows.
     """
 
     roots: Section
@@ -173,6 +175,7 @@ class _Sections:
     edges: Section
     attributes: Section
     table: Section | None
+    replicas: Section | None
     given_ones: Section
     ones: Section
     rows: Section
@@ -217,6 +220,9 @@ class BatchImage:
         Whether the VIDs of a sample are left for the host, too.
     share
         Of a chiplet on a ring: the memory has the offsets, edges and attributes of its own vertices only. None: all.
+    replicas
+        Cells of a chiplet's table of others' vertices whose rows its memory has copies of, the ones wanted most;
+        0: none. Does nothing without `share`.
 
     Attributes
     ----------
@@ -235,6 +241,8 @@ class BatchImage:
         Regions of offsets, edges and attributes.
     divided
         The graph that all chiplets of the ring have together, or None.
+    replicas
+        Region of the table and the copies, or None.
     graph_line
         First line of the addresses under which all of it is read, behind those of the memory.
 
@@ -256,6 +264,7 @@ class BatchImage:
         streamed: bool = False,
         shown: bool = True,
         share: Share | None = None,
+        replicas: int = 0,
     ) -> None:
         model = problem.model
         if model.model != Model.SAGE:
@@ -321,6 +330,7 @@ class BatchImage:
             trees=trees,
             reports=p.reserve(RegionKind.RECORDS, 2, fetches * LINE_BYTES, fetches, 1, LINE_BYTES),
             table=table,
+            replicas=self._replicate(p, attributes, share, replicas) if share and replicas else None,
             **arrays,
             given_ones=given_ones,
             ones=ones if self._copies_ones else given_ones,
@@ -343,6 +353,7 @@ class BatchImage:
         self.reports, self.results = regions[at.reports], regions[at.results[-1]]
         self.edges, self.attributes = regions[at.edges], regions[at.attributes]
         self.graph = [regions[at.offsets], self.edges, self.attributes]
+        self.replicas = regions[at.replicas] if at.replicas else None
         self.data = p.memory()
         self._memory = p.again()
 
@@ -369,6 +380,16 @@ class BatchImage:
             arrays[name] = p.reserve(kind, 0, len(part), len(part) // LINE_BYTES, 1, LINE_BYTES)
             p.fill(arrays[name], part)
         return arrays, p.words(RegionKind.SHARES, self.divided.table)
+
+    def _replicate(self, p: Program, attributes: Int16Array, share: Share, cells: int) -> Section:
+        """Place the IDs whose rows are copied, then the copies."""
+        copies, values = replicas_of(self.problem.graph, self.plan, share, cells), attributes.shape[1]
+        rows = np.zeros((cells, self.row_bytes // (VALUE_BITS // 8)), "<i2")
+        rows[copies.used, :values] = attributes[copies.cells[copies.used]]
+        data = copies.cells.astype("<u4").tobytes() + rows.tobytes()
+        section = p.reserve(RegionKind.REPLICAS, 0, len(data), len(data) // LINE_BYTES, 1, LINE_BYTES)
+        p.fill(section, data)
+        return section
 
     def _behind(self, lines: int) -> int:
         """Return the first line of a page behind so many lines, from which on the divided graph is read."""
@@ -496,6 +517,7 @@ class BatchImage:
             **{**self._graph, "vertices": self.id_count}, offsets=read["offsets"], edges=read["edges"],
             targets=self.targets, nodes=arrays[3], ids=self.ids,
             attributes=read["attributes"], row_bytes=self.row_bytes, reports=at.reports, rows=at.rows, forget=first,
+            replicas=at.replicas or 0,
         )  # fmt: skip
         if following is not None:
             self._sample(p, number + 1, following)

@@ -38,6 +38,8 @@ __all__ = ["CONFIGS", "Point", "bench"]
 #: Rings of four whose links are of 64 and of 256 bits.
 CONFIGS = ("default", "community-ring")
 _CHIPLETS, _BATCHES, _LIMIT = 4, 2, 20_000_000
+#: The whole graph in each memory, a part in each, and that with copies.
+_WAYS = 3
 
 
 @dataclass(frozen=True)
@@ -52,29 +54,41 @@ class Point:
         For each chiplet, cycles of its batches if it has the whole graph in its memory.
     ring
         The same if each chiplet has its part.
+    copied
+        The same if it has copies of the rows that it wants most of others beside it.
     waits
-        Of the latter, cycles of the first sample, before which all chiplets wait for each other.
-    words
-        Words of 16 bits on each link, headers and requests among them.
+        Of `ring`, cycles of the first sample, before which all chiplets wait for each other.
+    words, copied_words
+        Words of 16 bits on each link, headers and requests among them: of `ring` and of `copied`.
     whole, parts, together
         Bytes of offsets, edges and attributes: in the memory of a chiplet that has all; in that of each that has a
         part; in all of these.
+    copies
+        Bytes of the copies and their table in the memory of each chiplet.
     """
 
     config: str
     graph: str
     alone: list[int]
     ring: list[int]
+    copied: list[int]
     waits: list[int]
     words: list[int]
+    copied_words: list[int]
     whole: int
     parts: list[int]
     together: int
+    copies: list[int]
 
     @property
     def slower(self) -> float:
         """Cycles of the chiplet that ends last over those with the whole graph in each memory."""
         return max(self.ring) / max(self.alone)
+
+    @property
+    def slower_with_copies(self) -> float:
+        """The same with copies."""
+        return max(self.copied) / max(self.alone)
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +107,7 @@ def bench(
     batches: int = _BATCHES,
     out: Path = ROOT / "build" / "bench",
 ) -> dict[str, Any]:
-    """Run GraphSAGE on mini-batches on rings, with the whole graph in every memory and with a part in each.
+    """Run GraphSAGE on mini-batches on rings: the whole graph in every memory; a part in each; with copies beside it.
 
     The roots of a chiplet are the first of the vertices that it owns. Four equal ranges of VIDs are owned.
 
@@ -125,14 +139,20 @@ def bench(
     for config, sizes in (configs or {name: with_room(load_machine(name, _CHIPLETS)) for name in CONFIGS}).items():
         points += _measure(config, sizes, graphs, batches)
     _print(points)
-    result = {"points": [asdict(point) | {"slower": point.slower} for point in points]}
+    result = {"points": [_as_dict(point) for point in points]}
     checked_folder(out)
     write(out / "divided.json", json.dumps(result, indent=1))
     return result
 
 
+def _as_dict(point: Point) -> dict[str, Any]:
+    return asdict(point) | {"slower": point.slower, "slower_with_copies": point.slower_with_copies}
+
+
 def _measure(config: str, sizes: MachineConfig, graphs: Mapping[str, str], batches: int) -> list[Point]:
-    """Simulate all graphs on one ring, each twice."""
+    """Simulate all graphs on one ring, each in all three ways."""
+    assert sizes.attributes is not None
+    cells = sizes.attributes.attribute.replicas
     cases, jobs = list[tuple[str, Problem]](), list[BatchJob]()
     limits = limits_of(sizes.community) if sizes.community else None
     for name, spec in graphs.items():
@@ -144,11 +164,12 @@ def _measure(config: str, sizes: MachineConfig, graphs: Mapping[str, str], batch
             for first, end in zip(boundaries[:-1].tolist(), boundaries[1:].tolist(), strict=True)
         ]
         cases.append((name, problem))
-        for owned in (boundaries[[0, -1]], boundaries):
+        for owned, replicas in ((boundaries[[0, -1]], 0), (boundaries, 0), (boundaries, cells)):
             images = [
                 BatchImage(
                     problem, PLAN, SIZE, targets=Targets.AHEAD, limits=limits, weight_room=sizes.chiplet.pe.weight_room,
                     scratch_lines=sizes.chiplet.scratch_lines, streamed=True, shown=False, share=share,
+                    replicas=replicas,
                 )
                 for share in shares_of(owned)
             ]  # fmt: skip
@@ -158,10 +179,9 @@ def _measure(config: str, sizes: MachineConfig, graphs: Mapping[str, str], batch
         found, _ = run_jobs(
             sizes.chiplet, jobs, Path(folder), name="divided_machine", units=sizes.units, ring=sizes.ring
         )  # fmt: skip
-    pairs = zip(zip(jobs[::2], found[::2], strict=True), zip(jobs[1::2], found[1::2], strict=True), strict=True)
     return [
-        _point(config, name, problem, sizes, *alone, *ring)
-        for (name, problem), (alone, ring) in zip(cases, pairs, strict=True)
+        _point(config, name, problem, sizes, jobs[at : at + _WAYS], found[at : at + _WAYS])
+        for at, (name, problem) in zip(range(0, len(jobs), _WAYS), cases, strict=True)
     ]
 
 
@@ -170,17 +190,16 @@ def _point(
     name: str,
     problem: Problem,
     sizes: MachineConfig,
-    whole: BatchJob,
-    alone: Any,
-    parts: BatchJob,
-    ring: Any,
+    jobs: Sequence[BatchJob],
+    found: Sequence[Any],
 ) -> Point:
-    """Compare both runs with the golden model, and count."""
+    """Compare the runs with the golden model, and count."""
+    (whole, parts, copying), (alone, ring, copied) = jobs, found
     exact = [
         batch_results(problem, roots, PLAN, number)[1]
         for number, roots in enumerate(roots for share in whole.shares for roots in share)
     ]
-    for ran, _ in (alone, ring):
+    for ran, _ in found:
         for number, (out, results) in enumerate(zip(ran, exact, strict=True)):
             assert not any(run.completion["error"] for run in out.runs), out.runs
             assert np.array_equal(out.results, results), f"{config}, {name}: batch {number} differs"
@@ -191,11 +210,14 @@ def _point(
         graph=name,
         alone=_cycles(alone[0], sizes.chiplets),
         ring=_cycles(ring[0], sizes.chiplets),
+        copied=_cycles(copied[0], sizes.chiplets),
         waits=[out.alone.cycles for out in ring[0] if out.alone],
         words=[flits * sizes.ring.link_width // VALUE_BITS for flits in ring[1]],
+        copied_words=[flits * sizes.ring.link_width // VALUE_BITS for flits in copied[1]],
         whole=_graph_bytes(whole.images[0]),
         parts=held,
         together=sum(held),
+        copies=[image.replicas.bytes if image.replicas else 0 for image in copying.images],
     )
 
 
@@ -213,20 +235,31 @@ def _print(points: Sequence[Point]) -> None:
     show(
         f"GraphSAGE on rings of {_CHIPLETS}, batches of {SIZE} roots, fan-out {', '.join(map(str, PLAN.fan_out))}: "
         "RTL, bit-exact",
-        ["configuration", "graph", "cycles, all in each", "cycles, a part in each", "ratio", "words on each link"],
+        [
+            "configuration", "graph", "cycles, all in each", "a part in each", "ratio", "with copies", "ratio",
+            "words on each link", "with copies",
+        ],
         [
             (
                 p.config, p.graph, f"{max(p.alone):,}", f"{max(p.ring):,}", f"{p.slower:.2f}",
-                " ".join(f"{words:,}" for words in p.words),
+                f"{max(p.copied):,}", f"{p.slower_with_copies:.2f}",
+                *(" ".join(f"{words:,}" for words in each) for each in (p.words, p.copied_words)),
             )
             for p in points
         ],
     )  # fmt: skip
     show(
         "bytes of offsets, edges and attributes",
-        ["configuration", "graph", "all", "part of each chiplet", "together"],
+        ["configuration", "graph", "all", "part of each chiplet", "together", "copies in each"],
         [
-            (p.config, p.graph, f"{p.whole:,}", " ".join(f"{part:,}" for part in p.parts), f"{p.together:,}")
+            (
+                p.config,
+                p.graph,
+                f"{p.whole:,}",
+                " ".join(f"{part:,}" for part in p.parts),
+                f"{p.together:,}",
+                f"{max(p.copies):,}",
+            )
             for p in points
         ],
     )

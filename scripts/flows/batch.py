@@ -46,6 +46,8 @@ class Sampling:
         take rows from a window. These come in order from any slot, and a row that is in its slot already costs a cycle.
     negatives
         Nodes that are drawn for each root and are not joined to it, for link prediction; 0: none.
+    replicas
+        Each chiplet's memory has copies of the rows that it will want most of other chiplets.
     """
 
     size: int
@@ -54,6 +56,7 @@ class Sampling:
     most: int = 0
     targets: Targets | None = None
     negatives: int = 0
+    replicas: bool = False
 
 
 def parse_slots(text: str | None) -> Targets | None:
@@ -201,16 +204,30 @@ def _targets(sampling: Sampling, core: AttributeCoreConfig) -> Targets:
     return sampling.targets
 
 
+def _replicas(sampling: Sampling, sizes: MachineConfig) -> int:
+    """Return the cells of each chiplet's table of replicas, 0 if no copies are wanted."""
+    if not sampling.replicas:
+        return 0
+    if sizes.chiplets == 1:
+        raise InputError("replicas", "are copies of other chiplets' rows, and there is 1 chiplet", "several chiplets")
+    cells = _core(sizes).attribute.replicas
+    if not cells:
+        raise InputError(
+            "replicas", "have no table in the attribute core", "a configuration with [attributes] replicas"
+        )
+    return cells
+
+
 def _shared_out(sampling: Sampling, placed: Placed, sizes: MachineConfig, plan: Plan, roots: IntArray) -> Batches:
     """Return batches of these roots, each with the chiplet that owns it, in the order that was asked for."""
     core, graph = _core(sizes), placed.problem.graph
     limits = limits_of(sizes.community) if sizes.community else None
     streamed = core.window > 0
-    targets = _targets(sampling, core)
+    targets, replicas = _targets(sampling, core), _replicas(sampling, sizes)
     images = [
         BatchImage(
             placed.problem, plan, sampling.size, targets, limits, sizes.chiplet.pe.weight_room,
-            sizes.chiplet.scratch_lines, streamed=streamed, share=share,
+            sizes.chiplet.scratch_lines, streamed=streamed, share=share, replicas=replicas,
         )
         for share in shares_of(placed.placement.boundaries)
     ]  # fmt: skip

@@ -4,29 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import cocotb
 import numpy as np
+import pytest
 from cocotb.triggers import Timer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contracts import BATCH, COMMANDS, LINE_BYTES, Error, Opcode
+from contracts import BATCH, COMMANDS, LINE_BYTES, Error, Opcode, Targets
 from golden.attributes.batch import BatchImage
-from golden.attributes.divided import ARRAYS, DividedGraph, shares_of
-from golden.attributes.sampler import Plan
+from golden.attributes.divided import ARRAYS, DividedGraph, Share, shares_of
+from golden.attributes.replicas import replicas_of, wanted
+from golden.attributes.sampler import Plan, sample
 from golden.graph import IntArray
 from golden.image_format import row_bytes
 from golden.model.network import Problem
+from hw.machine import Units
 from hw.ring.formats import RingConfig
 from sim.harness.run import CLOCK_NS
 from sim.problems import random_graph
 from sim.runner.batches import BatchJob, Ran
 from sim.runner.jobs import Settings
 from sim.runner.run import run_jobs
-from tb.attributes.test_batch_runs import GATHER, PLAN, SCRATCH, STREAMED, UNITS, check, problem, roots
+from tb.attributes.test_batch_runs import DIVIDED, GATHER, PLAN, SCRATCH, STREAMED, UNITS, check, problem, roots
 from tb.harness.marks import full
 
 if TYPE_CHECKING:
@@ -37,15 +41,31 @@ RING = RingConfig(chiplets=4, link_width=64, slots=2, max_out=16, window=2, bitm
 CONFIG = replace(GATHER, scratch_lines=SCRATCH)
 
 
-def images(problem: Problem, boundaries: Sequence[int], plan: Plan = PLAN) -> list[BatchImage]:
+def copying(units: Units, cells: int) -> Units:
+    """Return the same with tables of replicas."""
+    core = units.attributes
+    assert core is not None
+    return replace(units, attributes=replace(core, attribute=replace(core.attribute, replicas=cells)))
+
+
+COPYING = copying(STREAMED, 16)
+
+
+def images(
+    problem: Problem,
+    boundaries: Sequence[int],
+    plan: Plan = PLAN,
+    replicas: int = 0,
+    targets: Targets = Targets.POSITION,
+) -> list[BatchImage]:
     return [
-        BatchImage(problem, plan, 7, scratch_lines=SCRATCH, streamed=True, share=share)
+        BatchImage(problem, plan, 7, targets, scratch_lines=SCRATCH, streamed=True, share=share, replicas=replicas)
         for share in shares_of(np.asarray(boundaries))
     ]
 
 
 def run(jobs: Sequence[BatchJob], directory: Path) -> list[list[Ran]]:
-    return run_jobs(CONFIG, jobs, directory, name="divided_machine", units=STREAMED, ring=RING)[0]
+    return run_jobs(CONFIG, jobs, directory, name="divided_machine", units=COPYING, ring=RING)[0]
 
 
 @given(
@@ -114,6 +134,63 @@ def test_rings_of_any_size_compute_the_same(tmp_path: Path) -> None:
     ]
     for ran in run(jobs, tmp_path):
         check(whole, PLAN, batches, ran)
+
+
+@given(seed=st.integers(0, 99), cells=st.sampled_from([16, 32, 128]), cuts=st.tuples(*[st.integers(0, 60)] * 2))
+def test_copies_are_of_the_rows_that_are_wanted_most(seed: int, cells: int, cuts: tuple[int, int]) -> None:
+    """Each cell has the most wanted of others' vertices that belong there, or an ID that does not."""
+    graph, number = random_graph(seed, 60, 240, features=1, density=1), np.arange(cells)
+    boundaries = np.asarray([0, *sorted(cuts), 60])
+    for chiplet, (first, end) in enumerate(pairwise(boundaries.tolist())):
+        counts = wanted(graph, PLAN, np.arange(first, end))
+        found = replicas_of(graph, PLAN, Share(boundaries, chiplet), cells)
+        assert np.array_equal(found.cells % cells == number, found.used)
+        for cell in range(cells):
+            others = [v for v in range(cell, 60, cells) if not first <= v < end and counts[v]]
+            assert found.used[cell] == bool(others)
+            assert not others or counts[found.cells[cell]] == counts[others].max()
+
+
+def test_rows_are_wanted_as_often_as_they_are_sampled() -> None:
+    graph, roots_of_all, draws = random_graph(5, 40, 300, features=1, density=1), np.arange(10, 20), 400
+    plan, counts = Plan((5, 3), 0, seed=1), np.zeros(40)
+    for number in range(draws):
+        counts += np.bincount(sample(graph, roots_of_all, plan, number).nodes, minlength=40)
+    expected = wanted(graph, plan, roots_of_all)
+    assert np.abs(counts / draws - expected).max() < 0.1 * expected.max()
+    assert counts.sum() == pytest.approx(draws * expected.sum(), rel=0.02)
+
+
+def test_copies_compute_the_same(tmp_path: Path) -> None:
+    """Chiplets with copies of few or many rows of others, beside some of a ring that have none; all targets."""
+    whole, batches = problem(), roots(7, 3, 1, 6, 7)
+    shares = [batches[:2], batches[2:3], batches[3:4], batches[4:]]
+    jobs = [
+        BatchJob(
+            images(whole, boundaries, PLAN, replicas, targets), shares, Settings(latency=20, stall=stall, reset=reset)
+        )
+        for boundaries, replicas, targets, stall, reset in (
+            ([0, 20, 40, 60, 80], 16, Targets.POSITION, 0.0, True),
+            # Another graph for chiplets that still have the table of the one before.
+            ([0, 0, 33, 33, 80], 16, Targets.AHEAD, 0.2, False),
+            ([0, 5, 10, 79, 80], 16, Targets.HASH, 0.2, False),
+            ([0, 20, 40, 60, 80], 0, Targets.HASH, 0.1, False),
+        )
+    ]
+    for ran in run(jobs, tmp_path):
+        check(whole, PLAN, batches, ran)
+
+
+@full
+def test_several_processors_know_the_copies(tmp_path: Path) -> None:
+    whole, batches = problem(), roots(7, 3, 1, 6)
+    job = BatchJob(
+        images(whole, [0, 20, 40, 60, 80], PLAN, 16, Targets.AHEAD),
+        [batches[:2], batches[2:3], [], batches[3:]],
+        Settings(latency=20, stall=0.1),
+    )
+    (ran,), _ = run_jobs(CONFIG, [job], tmp_path, name="divided_machine", units=copying(DIVIDED, 16), ring=RING)
+    check(whole, PLAN, batches, ran)
 
 
 @full

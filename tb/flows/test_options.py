@@ -39,6 +39,7 @@ def refusal(arguments: list[str]) -> str:
         ("run karate --fanout 10,10", "--fanout: does nothing without --batch"),
         ("run karate --order BFS --batch 0", "--order: does nothing without --batch"),
         ("run karate --slots hash", "--slots: does nothing without --batch"),
+        ("run karate --replicas", "--replicas: does nothing without --batch"),
         ("run karate --negatives 4", "--negatives: does nothing without --batch; expected --batch ROOTS beside it"),
         (
             "run karate --clock 50",

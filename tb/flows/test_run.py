@@ -112,12 +112,21 @@ row_beats = 16
 outstanding = 4
 depth = 64
 ahead = 128
+replicas = 16
 """
 )
 
 
 #: Wider than its PEs.
 HIDDEN = 24
+
+
+def test_copies_need_a_table(tmp_path: Path) -> None:
+    (tmp_path / "none.toml").write_text(WHOLE.replace("replicas = 16", ""))
+    sampling = Sampling(3, (4, 3), replicas=True)
+    request = Request("karate", config=str(tmp_path / "none.toml"), sampling=sampling, rtl=False, out=tmp_path / "out")
+    with pytest.raises(InputError, match="replicas: have no table in the attribute core; expected a configuration"):
+        run(request)
 
 
 def test_one_run_has_everything(tmp_path: Path) -> None:
@@ -130,7 +139,7 @@ def test_one_run_has_everything(tmp_path: Path) -> None:
         hidden=HIDDEN,
         activation="tanh",
         head=2,
-        sampling=Sampling(3, (4, 3), negatives=2),
+        sampling=Sampling(3, (4, 3), negatives=2, replicas=True),
         out=tmp_path / "out",
     )
     result = run(request)
@@ -390,6 +399,10 @@ def test_golden_alone_says_that_nothing_was_simulated(tmp_path: Path) -> None:
         (["karate", "--batch", "4", "--model", "gcn"], "model: is gcn; expected sage for mini-batches"),
         (["karate", "--batch", "4", "--fanout", "10"], "fan-out: of 1 hops; expected 2, the layers of the network"),
         (["karate", "--batch", "4", "--order", "up"], "order: there is no 'up'; expected one of ID, random, BFS"),
+        (
+            ["karate", "--batch", "4", "--replicas", "--chiplets", "1"],
+            "replicas: are copies of other chiplets' rows, and",
+        ),
         (["karate", "--batch", "4", "--slots", "hashed"], "slots: there is no 'hashed', perhaps hash or ahead"),
         (["karate", "--batch", "4", "--order", "bfs"], "order: there is no 'bfs', perhaps BFS; expected one of ID"),
         (["karate", "--placement", "community"], "placement: there is no 'community', perhaps communities; expected"),
@@ -474,6 +487,7 @@ def test_a_ring_shares_the_lanes_out(tmp_path: Path) -> None:
         ("[attributes]\nfrontier = 1", "attributes: frontier must be in 2..65536, not 1"),
         ("[attributes]\nprocessors = 3", "attributes: processors must be 1, 2 or 4, not 3"),
         ("[attributes]\nahead = 1000", "attributes: ahead must be 0 or a power of two in 128..8192, not 1000"),
+        ("[attributes]\nreplicas = 100", "attributes: replicas must be 0 or a power of two in 16..65536, not 100"),
         ("[attributes]\nslots = 4\nahead = 128", "attributes: ahead must be 0 with 4 slots or fewer, not 128"),
         ('[attributes]\npolicy = "best"', "attributes.policy: is 'best'; expected one of "),
         ("[attributes]\ndata_width = 64", "attributes.data_width: is unknown"),
