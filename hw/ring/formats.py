@@ -131,6 +131,8 @@ class LinkState(enum.Enum, shape=2):  # type: ignore[call-arg]
     AT_WORK = 1
     #: After an error, until the next reset.
     STOPPED = 2
+    #: In reset, and in the cycle after it.
+    IN_RESET = 3
 
 
 class LinkSignature(wiring.Signature):

@@ -15,7 +15,8 @@ class StateCrossing(wiring.Component):
 
     The bits of a state that changes may arrive in two successive clocks. So a state counts once two clocks in a row
     have seen it: five clocks at most after the change. A state that lasts for less than three clocks may be missed, and
-    only work can be so short: a chiplet that is stopped by its first command. So one that stops is shown at work first.
+    only freshness and work can be so short: a chiplet that is stopped by its first command. So one that stops is shown
+    at work first.
 
     Nothing here is reset: the neighbour does not change with a reset of this chiplet.
 
@@ -37,7 +38,7 @@ class StateCrossing(wiring.Component):
         m.submodules.synchroniser = FFSynchronizer(self.i, now)
         m.d.comb += self.o.eq(state)
         m.d.sync += before.eq(now)
-        short = (state == LinkState.FRESH) & (now == LinkState.STOPPED)
+        short = (state != LinkState.AT_WORK) & (state != LinkState.STOPPED) & (now == LinkState.STOPPED)
         with m.If(before == now):
             m.d.sync += state.eq(Mux(short, LinkState.AT_WORK, now))
         return m

@@ -108,6 +108,7 @@ class Station(wiring.Component):
         self.buffer: Any = buffer(Flit(link_width), slots * max_flits)
         self.inside, self.passing, self.entering = Signal(), Signal(), Signal()
         self.filling = Signal()
+        self.watch = LinkWatch()
         link = LinkSignature(link_width, slots if self.own_clock else None)
         super().__init__(
             {
@@ -135,7 +136,7 @@ class Station(wiring.Component):
         m = Module()
         m.submodules.buffer = buffer = self.buffer
         m.submodules.taken = taken = Queue(Flit(self.link_width), 2)
-        m.submodules.watch = watch = LinkWatch()
+        m.submodules.watch = watch = self.watch
         connect(m, taken.o, flipped(self.o))
         front, here, free = buffer.o, self.i, self.free
         m.d.comb += [
@@ -146,6 +147,7 @@ class Station(wiring.Component):
             self.following.eq(buffer.following.data),
             self.advances.eq(buffer.advances),
             watch.works.eq(self.works),
+            watch.sends.eq(self.m_axis.tvalid),
             watch.stop.eq(self.stop),
             watch.before.eq(self._seen(m, "before", self.s_axis.tstate)),
             watch.after.eq(self._seen(m, "after", self.m_axis.tback)),

@@ -92,13 +92,13 @@ class StateSpec(Elaboratable):
         state, then, torn = (Signal(LinkState, name=name) for name in ("state", "then", "torn"))
         mask, stays = Signal(2), Signal(range(LATENCY + 1))
         m.d.comb += [tick.eq(AnySeq(1)), then.eq(AnySeq(2)), mask.eq(AnySeq(2))]
-        fresh, stopped = state == LinkState.FRESH, then == LinkState.STOPPED
+        stopped, in_reset = then == LinkState.STOPPED, state == LinkState.IN_RESET
         m.d.comb += [
-            Assume(then.as_value() != 3),
             # A reset lasts until it has been seen.
-            Assume((then == state) | ~fresh | (stays == LATENCY)),
+            Assume((then == state) | ~in_reset | (stays == LATENCY)),
             # Work begins after a reset alone.
             Assume((then != LinkState.AT_WORK) | (state != LinkState.STOPPED)),
+            Assume((then != LinkState.FRESH) | (state == LinkState.FRESH) | in_reset),
             torn.eq((state.as_value() & ~mask) | (then.as_value() & mask)),
             dut.i.eq(Mux(then == state, state, torn)),
         ]
@@ -119,7 +119,6 @@ class StateSpec(Elaboratable):
         shown, past, begun = dut.o, Signal(LinkState), Signal()
         m.d.sync += [past.eq(shown), begun.eq(1)]
         m.d.comb += [
-            Assert(shown.as_value() != 3),
             Assert((stays != LATENCY) | (shown == state)),
             Cover((shown == LinkState.STOPPED) & stopped),
         ]
@@ -129,6 +128,7 @@ class StateSpec(Elaboratable):
         with m.If(begun & (shown != past)):
             m.d.comb += [
                 Assert((shown != LinkState.FRESH) | lately[0][0].any()),
+                Assert((shown != LinkState.IN_RESET) | lately[3][0].any()),
                 Assert((shown != LinkState.STOPPED) | (lately[2][0].any() & (past == LinkState.AT_WORK))),
             ]
         return m

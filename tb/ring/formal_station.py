@@ -102,8 +102,9 @@ class RingSpec(Elaboratable):
             m.d.comb += Assert(~full | moved)
         m.d.comb += Assert(~full | (rest < REST))
         for station in stations:
-            state = station.m_axis.tstate
+            state, watch = station.m_axis.tstate, station.watch
             m.d.comb += [
+                Assert(~watch.wasted & ((state != LinkState.IN_RESET) | ~watch.sent)),
                 Assert(station.free <= SLOTS),
                 # All begin and are reset together.
                 Assert((station.lost == 0) & (state != LinkState.STOPPED) & (state == stations[0].m_axis.tstate)),

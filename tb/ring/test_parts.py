@@ -651,19 +651,21 @@ async def a_neighbour_that_was_reset_or_had_stopped_is_noticed(dut: Any, seed: i
     bench = await begin(dut)
     source = random.Random(seed)
     edge = RisingEdge(dut.clk)
-    fresh, at_work, stopped = (Const.cast(s).value for s in (LinkState.FRESH, LinkState.AT_WORK, LinkState.STOPPED))
-    for _ in range(40):
-        dut.watch_works.value = dut.watch_stop.value = 0
+    fresh, at_work, stopped, in_reset = (
+        Const.cast(s).value for s in (LinkState.FRESH, LinkState.AT_WORK, LinkState.STOPPED, LinkState.IN_RESET)
+    )
+    for _ in range(60):
+        dut.watch_works.value = dut.watch_stop.value = dut.watch_sends.value = 0
         dut.watch_before.value = dut.watch_after.value = fresh
         await bench.reset()
         neighbours = [fresh, fresh]
-        state, seen, lost = fresh, [False, False], [False, False]
+        state, seen, lost, sent, wasted = in_reset, [False, False], [False, False], False, False
         for _ in range(25):
-            works, stops = int(source.random() < 0.2), int(source.random() < 0.03)
+            works, stops, sends = (int(source.random() < share) for share in (0.2, 0.03, 0.1))
             for n in range(2):
                 if source.random() < 0.2:
-                    neighbours[n] = source.choice((fresh, at_work, at_work, stopped))
-            dut.watch_works.value, dut.watch_stop.value = works, stops
+                    neighbours[n] = source.choice((fresh, at_work, at_work, stopped, in_reset))
+            dut.watch_works.value, dut.watch_stop.value, dut.watch_sends.value = works, stops, sends
             dut.watch_before.value, dut.watch_after.value = neighbours
             await edge
             assert int(dut.watch_state.value) == state
@@ -671,10 +673,12 @@ async def a_neighbour_that_was_reset_or_had_stopped_is_noticed(dut: Any, seed: i
             was, gone = state, any(lost)
             for n in range(2):
                 if was == at_work:
-                    lost[n] |= neighbours[n] == (fresh if seen[n] else stopped)
+                    lost[n] |= neighbours[n] in ((fresh, in_reset) if seen[n] else (stopped,)) or (n == 1 and wasted)
                     seen[n] |= neighbours[n] == at_work
-            if works and was == fresh:
-                state = at_work
+            wasted |= sent and neighbours[1] == in_reset
+            sent |= bool(sends)
+            if was in (fresh, in_reset):
+                state = at_work if works else fresh
             if stops or gone:
                 state = stopped
 

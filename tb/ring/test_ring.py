@@ -255,6 +255,31 @@ def test_a_reset_of_one_chiplet_ends_the_work_of_all(tmp_path: Path) -> None:
     assert found == {Error.LINK, Error.PEER}
 
 
+def test_a_reset_before_the_first_command_of_the_ring(tmp_path: Path) -> None:
+    """A chiplet that begins late is reset before: it does no harm until packets have come; then all others stop."""
+    graph = load("karate")
+    problem = random_problem(graph, Model.GCN, [7, 3], 1)
+    jobs = []
+    for chiplets in (2, 3):
+        images = build_images(problem, Placement.ranges(graph.nodes, chiplets, highest(graph, 3)))
+        for number, after in enumerate(range(300, 2300, 50 if FULL else 125)):
+            victim = number % chiplets
+            jobs.append(
+                Job(images, replace(STALLS[1], reset_one=(victim, after, 0), late={victim: 2400}, limit=60_000))
+            )
+    outcomes, _ = run_jobs(CONFIG, jobs, tmp_path, ring=RING)
+    whole = []
+    for job, outcome in zip(jobs, outcomes, strict=True):
+        assert job.settings.reset_one is not None
+        victim, after, _ = job.settings.reset_one
+        errors = {run.completion["error"] for n, run in enumerate(outcome.runs) if n != victim}
+        whole.append(errors == {Error.NONE})
+        assert whole[-1] or errors <= {Error.LINK, Error.PEER}, job.settings
+    # Each way for both rings, the early ones without harm.
+    assert whole[0]
+    assert not whole[len(jobs) // 2 - 1]
+
+
 def test_packets_of_another_length_are_refused(tmp_path: Path) -> None:
     graph = load("karate")
     images = build_images(random_problem(graph, Model.GCN, [7, 3], 1), Placement.ranges(graph.nodes, 3))

@@ -175,6 +175,29 @@ def test_a_reset_of_one_chiplet_ends_the_work_of_all(tmp_path: Path) -> None:
     assert victims == {False, True}
 
 
+def test_a_reset_before_the_first_command_of_the_ring(tmp_path: Path) -> None:
+    """Of a chiplet that begins late: without harm until packets have gone to it; then all others stop."""
+    graph = load("karate")
+    problem = random_problem(graph, Model.GCN, [7, 3], 1)
+    images, jobs = build_images(problem, Placement.ranges(34, CHIPLETS, highest(graph, 3))), list[Job]()
+    for number, periods in enumerate(ANY):
+        for turn in range(10):
+            victim = (number + turn) % CHIPLETS
+            # Resets are timed by the slowest clock, a start by its own.
+            reset, late = (victim, 100 + 180 * turn, 0), {victim: 2400 * max(periods) // periods[victim]}
+            jobs.append(Job(images, replace(STALLS[1], limit=60_000, periods=periods, reset_one=reset, late=late)))
+    outcomes, _ = run_jobs(CONFIG, jobs, tmp_path, name="clocked", ring=OWN)
+    harmless = []
+    for job, outcome in zip(jobs, outcomes, strict=True):
+        assert job.settings.reset_one is not None
+        victim = job.settings.reset_one[0]
+        errors = {run.completion["error"] for n, run in enumerate(outcome.runs) if n != victim}
+        harmless.append(errors == {Error.NONE})
+        assert harmless[-1] or errors <= {Error.LINK, Error.PEER}, job.settings
+    assert any(harmless)
+    assert not all(harmless)
+
+
 @full
 def test_community_chiplets_have_the_same_bits(tmp_path: Path) -> None:
     """A ring of two: rows travel, and partial sums of hubs."""
