@@ -1,15 +1,15 @@
 """A core as it stands beside an engine, with window and background, behind the command processor of an accelerator."""
 
+from collections.abc import Iterable
+from typing import Any
+
 from amaranth import Elaboratable, Module
 from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out, connect, flipped
+from amaranth.lib.wiring import In, connect, flipped
 
-from contracts import COMPLETION
 from hw.attributes.accelerator import AttributeAccelerator
-from hw.attributes.attribute_access import core_window
 from hw.attributes.core import AttributeCore
 from hw.attributes.formats import AttributeCoreConfig
-from hw.contracts import struct
 
 __all__ = ["CoreBench"]
 
@@ -43,32 +43,22 @@ class CoreBench(wiring.Component):
     def __init__(self, config: AttributeCoreConfig) -> None:
         self._core = AttributeCore(config)
         self._accelerator = _Accelerator(self._core)
-        super().__init__(
-            {
-                **self._accelerator.signature.members,
-                "ending": In(1),
-                "background": Out(1),
-                "late": Out(struct(COMPLETION)),
-                **core_window(config),
-            }
-        )
+        members = self._core.signature.members
+        #: Ports of the core that the accelerator leaves alone.
+        self._beside = [name for name in ("ending", "background", "late", "window") if name in members]
+        beside = {name: members[name] for name in self._beside}
+        super().__init__({**self._accelerator.signature.members, **beside})
 
     def elaborate(self, platform: object) -> Elaboratable:
         """Connect both."""
         m = Module()
         m.submodules.accelerator = inner = self._accelerator
-        core = self._core
-        for name, member in inner.signature.members.items():
-            outer, port = getattr(self, name), getattr(inner, name)
-            if member.is_signature:
-                connect(m, port, flipped(outer))
-            else:
-                m.d.comb += port.eq(outer) if member.flow is In else outer.eq(port)
-        m.d.comb += [
-            core.ending.eq(self.ending),
-            self.background.eq(core.background),
-            self.late.eq(core.late),
-        ]
-        if core.config.window:
-            connect(m, core.window, flipped(self.window))
+        parts: list[tuple[Any, Iterable[str]]] = [(inner, inner.signature.members), (self._core, self._beside)]
+        for part, names in parts:
+            for name in names:
+                outer, port, member = getattr(self, name), getattr(part, name), part.signature.members[name]
+                if member.is_signature:
+                    connect(m, port, flipped(outer))
+                else:
+                    m.d.comb += port.eq(outer) if member.flow is In else outer.eq(port)
         return m

@@ -17,7 +17,7 @@ _WIDEST = (1 << 32) - 1
 
 
 def sizes(slots: int, id_bits: int) -> AttributeConfig:
-    return AttributeConfig(slots=slots, ways=2, row_beats=8, id_bits=id_bits, tag_bits=12, address_width=20)
+    return AttributeConfig(slots=slots, ways=2, row_beats=8, id_bits=id_bits, tag_bits=11, address_width=20)
 
 
 def slot_planner(slots: int, depth: int, processors: int = 1, id_bits: int = 14) -> SlotPlanner:
@@ -142,7 +142,9 @@ async def requests_wait_for_those_they_know(dut: Any) -> None:
 @cocotb.test()
 async def rates(dut: Any) -> None:
     """Bound cycles: of a request whose row has a slot, of one that takes the first slot, of a search to its end."""
-    world, count = await begin(dut), 2000
+    world = await begin(dut)
+    # No list is longer.
+    count = 1 << world.config.tag_bits
     slots, all_slots = world.config.slots, world.config.slots * world.processors
     held = [n % (slots // 2) for n in range(count)]
     free = list(range(count))
