@@ -47,6 +47,8 @@ class AddressMapper(wiring.Component):
         `MapperSettings`, constant while rows are under way.
     i : stream of `MappedRow`
     o : stream of `RangeRequest`
+    array : Out
+        Of the row at `o`.
     """
 
     def __init__(
@@ -58,6 +60,7 @@ class AddressMapper(wiring.Component):
                 "settings": In(MapperSettings(address_width, largest, arrays)),
                 "i": In(stream.Signature(MappedRow(id_bits, arrays))),
                 "o": Out(stream.Signature(RangeRequest(address_width))),
+                "array": Out(range(max(2, arrays))),
             }
         )
 
@@ -66,30 +69,23 @@ class AddressMapper(wiring.Component):
         m = Module()
         bases = self.settings.bases
         word = len(bases[0])
-        m.submodules.out = out = Slice(unsigned(word))
-        identity, product = Signal(self.id_bits), Signal(word)
-        asked, multiplied = Signal(), Signal()
-        moves = Signal()
-        base = bases[0]
-        if self.arrays > 1:
-            array, summed = Signal(range(self.arrays)), Signal(range(self.arrays))
-            base = bases[summed]
-            with m.If(self.i.ready):
-                m.d.sync += array.eq(self.i.payload.array)
-            with m.If(moves):
-                m.d.sync += summed.eq(array)
+        m.submodules.out = out = Slice(data.StructLayout({"address": word, "array": self.array.shape()}))
+        row, product, moves = Signal(self.i.payload.shape()), Signal(word), Signal()
+        asked, multiplied, array = Signal(), Signal(), Signal.like(self.array)
         m.d.comb += [
             moves.eq(out.i.ready | ~multiplied),
             self.i.ready.eq(moves | ~asked),
             out.i.valid.eq(multiplied),
-            out.i.payload.eq(base + product),
+            out.i.payload.address.eq((bases[array] if self.arrays > 1 else bases[0]) + product),
+            out.i.payload.array.eq(array),
             self.o.valid.eq(out.o.valid),
-            self.o.payload.address.eq(out.o.payload),
+            self.o.payload.address.eq(out.o.payload.address),
             self.o.payload.words.eq(self.settings.words),
+            self.array.eq(out.o.payload.array),
             out.o.ready.eq(self.o.ready),
         ]
         with m.If(self.i.ready):
-            m.d.sync += [identity.eq(self.i.payload.row), asked.eq(self.i.valid)]
+            m.d.sync += [row.eq(self.i.payload), asked.eq(self.i.valid)]
         with m.If(moves):
-            m.d.sync += [product.eq(identity * self.settings.distance), multiplied.eq(asked)]
+            m.d.sync += [product.eq(row.row * self.settings.distance), array.eq(row.array), multiplied.eq(asked)]
         return m

@@ -73,7 +73,8 @@ class AttributeProcessor(wiring.Component):
     replica : stream of `ReplicaEntry`, always ready
         If there is a table of replicas; only while `idle`.
     requests, beats
-        Clients' ends of the read arbiter: attributes, and offsets where the policy needs degrees.
+        Clients' ends of the read arbiter: attributes, copies of them if there is a table of replicas, and offsets where
+        the policy needs degrees.
 
     Raises
     ------
@@ -83,9 +84,9 @@ class AttributeProcessor(wiring.Component):
 
     def __init__(self, config: AttributeConfig | None = None) -> None:
         self.config = config = config or AttributeConfig()
-        self._directory = Directory(config)
+        self._directory, self._rows = Directory(config), RowUnit(config)
         #: Read clients.
-        self.clients = 1 + self._directory.clients
+        self.clients = self._rows.clients + self._directory.clients
         super().__init__(processor_signature(config, self.clients))
 
     def elaborate(self, platform: object) -> Elaboratable:
@@ -96,15 +97,15 @@ class AttributeProcessor(wiring.Component):
         m.submodules.look_up = look_up = LookUp(config)
         m.submodules.directory = directory = self._directory
         m.submodules.decision = decision = Decision(config)
-        m.submodules.rows = rows = RowUnit(config)
+        m.submodules.rows = rows = self._rows
         m.submodules.responder = responder = Responder(config)
         connect(m, flipped(self.i), requests.i)
         connect(m, rows.rows, flipped(self.rows))
         if config.replicas:
             connect(m, flipped(self.replica), rows.replica)
         connect(m, responder.o, flipped(self.responses))
-        clients = [(rows.request, rows.beat), *zip(directory.requests, directory.beats, strict=True)]
-        for n, (request, beat) in enumerate(clients):
+        requested, arriving = [*rows.requests, *directory.requests], [*rows.beats, *directory.beats]
+        for n, (request, beat) in enumerate(zip(requested, arriving, strict=True)):
             connect(m, request, flipped(self.requests[n]))
             connect(m, flipped(self.beats[n]), beat)
         decided, found, effect = look_up.decided, directory.found, decision.effect

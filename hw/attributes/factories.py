@@ -31,6 +31,7 @@ from hw.attributes.request_counts import RequestCounts
 from hw.attributes.request_queue import RequestQueue
 from hw.attributes.responder import Responder
 from hw.attributes.row_moves import RowMoves
+from hw.attributes.row_source import RowSource
 from hw.attributes.row_store import RowStore
 from hw.attributes.row_unit import RowUnit
 from hw.attributes.row_walk import RowWalk
@@ -90,6 +91,7 @@ PARTS: dict[str, Callable[[AttributeConfig], Any]] = {
     "request_queue": RequestQueue,
     "responder": Responder,
     "row_moves": RowMoves,
+    "row_source": RowSource,
     "row_unit": RowUnit,
     "row_walk": RowWalk,
     "slot_planner": SlotPlanner,

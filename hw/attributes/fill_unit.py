@@ -1,17 +1,16 @@
 """Fill unit: requests missing rows in order, and writes them into their slots (A3, A7c)."""
 
-from amaranth import Elaboratable, Module, Mux, Signal, unsigned
+from amaranth import Elaboratable, Module, Mux, Signal
 from amaranth.hdl import Cover
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from hw.attributes.address_mapper import AddressMapper
 from hw.attributes.flows import Missing
 from hw.attributes.formats import AttributeConfig, AttributeSettings
-from hw.attributes.replica_table import PlacedRow, ReplicaTable, replica_members
+from hw.attributes.replica_table import replica_members
+from hw.attributes.row_source import RowSource
 from hw.attributes.row_store import FillBeat
 from hw.memory.formats import RangeBeat, ReadBeat, ReadRequest
-from hw.memory.range_reader import RangeReader
 from hw.stream.queue import Queue
 from hw.stream.slice import Slice
 
@@ -37,13 +36,16 @@ class FillUnit(wiring.Component):
         Row that must not be written now.
     landed : stream of `Missing` and ``error``
         A row has been written; with ``error``, a beat of it could not be read, and the row must not be used.
-    request, beat
-        A client's end of the read arbiter.
+    requests, beats
+        Clients' ends of the read arbiter, those of `RowSource`.
     """
 
     def __init__(self, config: AttributeConfig) -> None:
         self.config = config
         port = (config.address_width, config.data_width)
+        self._source = RowSource(config)
+        #: Read clients.
+        self.clients = self._source.clients
         self.landed_layout = data.StructLayout({"missing": Missing(config), "error": 1})
         super().__init__(
             {
@@ -54,8 +56,8 @@ class FillUnit(wiring.Component):
                 "hold": In(1),
                 "hold_row": In(range(config.rows)),
                 "landed": Out(stream.Signature(self.landed_layout)),
-                "request": Out(stream.Signature(ReadRequest(*port))),
-                "beat": In(stream.Signature(ReadBeat(config.data_width), always_ready=True)),
+                "requests": Out(stream.Signature(ReadRequest(*port))).array(self.clients),
+                "beats": In(stream.Signature(ReadBeat(config.data_width), always_ready=True)).array(self.clients),
             }
         )
 
@@ -63,30 +65,25 @@ class FillUnit(wiring.Component):
         """Queue the requests; count the beats of the oldest."""
         m = Module()
         config = self.config
-        port = (config.address_width, config.data_width)
-        arrays = 2 if config.replicas else 1
-        m.submodules.mapper = mapper = AddressMapper(config.address_width, config.row_words, config.id_bits, arrays)
-        m.submodules.reader = reader = RangeReader(*port, config.depth)
+        m.submodules.source = source = self._source
         m.submodules.waiting = waiting = Queue(Missing(config), config.outstanding)
         m.submodules.done = done = Queue(self.landed_layout, 2)
-        connect(m, mapper.o, reader.i)
         # A beat comes late out of its memory, and its `error` takes part in the handshake, so it is registered.
         m.submodules.beats = beats = Slice(RangeBeat(config.data_width))
-        connect(m, reader.o, beats.i)
-        connect(m, reader.request, flipped(self.request))
-        connect(m, flipped(self.beat), reader.beat)
+        connect(m, source.o, beats.i)
+        if config.replicas:
+            connect(m, flipped(self.replica), source.replica)
+        for n, (request, beat) in enumerate(zip(source.requests, source.beats, strict=True)):
+            connect(m, request, flipped(self.requests[n]))
+            connect(m, flipped(self.beats[n]), beat)
         connect(m, done.o, flipped(self.landed))
-        asked = stream.Signature(unsigned(config.id_bits)).create(path=("asked",))
-        self._place(m, asked, mapper)
         both = Signal()
         m.d.comb += [
-            mapper.settings.bases[0].eq(self.settings.attributes),
-            mapper.settings.distance.eq(self.settings.row_words),
-            mapper.settings.words.eq(self.settings.row_words),
-            both.eq(asked.ready & waiting.i.ready),
+            source.settings.eq(self.settings),
+            both.eq(source.i.ready & waiting.i.ready),
             self.i.ready.eq(both),
-            asked.valid.eq(self.i.valid & both),
-            asked.payload.eq(self.i.payload.id),
+            source.i.valid.eq(self.i.valid & both),
+            source.i.payload.eq(self.i.payload.id),
             waiting.i.valid.eq(self.i.valid & both),
             waiting.i.payload.eq(self.i.payload),
         ]
@@ -115,25 +112,3 @@ class FillUnit(wiring.Component):
             Cover(~waiting.i.ready, "as many rows are under way as may be"),
         ]
         return m
-
-    def _place(self, m: Module, asked: stream.Interface, mapper: AddressMapper) -> None:
-        """Have the row of each ID read, or its copy."""
-        if not self.config.replicas:
-            m.d.comb += [
-                mapper.i.valid.eq(asked.valid),
-                mapper.i.payload.row.eq(asked.payload),
-                asked.ready.eq(mapper.i.ready),
-            ]
-            return
-        m.submodules.replicas = replicas = ReplicaTable(self.config)
-        placed: PlacedRow = replicas.o.payload
-        connect(m, asked, replicas.i)
-        connect(m, flipped(self.replica), replicas.replica)
-        m.d.comb += [
-            replicas.use.eq(self.settings.replicated),
-            mapper.settings.bases[1].eq(self.settings.replicas),
-            mapper.i.valid.eq(replicas.o.valid),
-            mapper.i.payload.row.eq(placed.row),
-            mapper.i.payload.array.eq(placed.copied),
-            replicas.o.ready.eq(mapper.i.ready),
-        ]

@@ -53,13 +53,16 @@ class RowUnit(wiring.Component):
     rows : stream of ``config.row``
     replica : stream of `ReplicaEntry`, always ready
         If there is a table of replicas.
-    request, beat
-        A client's end of the read arbiter.
+    requests, beats
+        Clients' ends of the read arbiter, those of `FillUnit`.
     """
 
     def __init__(self, config: AttributeConfig) -> None:
         self.config = config
         port = (config.address_width, config.data_width)
+        self._fills = FillUnit(config)
+        #: Read clients.
+        self.clients = self._fills.clients
         super().__init__(
             {
                 "settings": In(AttributeSettings(config)),
@@ -79,8 +82,8 @@ class RowUnit(wiring.Component):
                 "idle": Out(1),
                 "rows": Out(stream.Signature(config.row)),
                 **replica_members(config),
-                "request": Out(stream.Signature(ReadRequest(*port))),
-                "beat": In(stream.Signature(ReadBeat(config.data_width), always_ready=True)),
+                "requests": Out(stream.Signature(ReadRequest(*port))).array(self.clients),
+                "beats": In(stream.Signature(ReadBeat(config.data_width), always_ready=True)).array(self.clients),
             }
         )
 
@@ -91,14 +94,15 @@ class RowUnit(wiring.Component):
         m.submodules.arriving = arriving = ArrivingRows(config)
         m.submodules.moves = moves = RowMoves(config)
         m.submodules.store = store = RowStore(config)
-        m.submodules.fills = fills = FillUnit(config)
+        m.submodules.fills = fills = self._fills
         connect(m, moves.o, store.i)
         connect(m, fills.fill, store.fill)
         connect(m, store.rows, flipped(self.rows))
         if config.replicas:
             connect(m, flipped(self.replica), fills.replica)
-        connect(m, fills.request, flipped(self.request))
-        connect(m, flipped(self.beat), fills.beat)
+        for n, (request, beat) in enumerate(zip(fills.requests, fills.beats, strict=True)):
+            connect(m, request, flipped(self.requests[n]))
+            connect(m, flipped(self.beats[n]), beat)
         row, misses = fills.landed.payload.missing, Signal()
         m.d.comb += [
             misses.eq(effect.commits & effect.met.missed),

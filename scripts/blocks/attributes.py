@@ -62,6 +62,7 @@ BLOCKS: tuple[Block, ...] = (
     _part("slot_keys"),
     _part("row_store", formal="tb.attributes.formal_row_store"),
     _part("fill_unit"),
+    _part("row_source", synth=False),
     Block(
         name="attributes.replica_table",
         factory="hw.attributes.factories:replica_table",
