@@ -184,6 +184,7 @@ BLOCKS: tuple[Block, ...] = (
                 "copier",
                 "target_address",
                 "row_writer",
+                "row_source",
             )
         ),
     ),

@@ -29,8 +29,9 @@ KEYED = (1 << VID_BITS - 1) - 1
 
 def accelerator(data_width: int) -> AttributeAccelerator:
     beats = CORE.attribute.row_beats * CORE.attribute.data_width // data_width
+    # Without a table of replicas.
     attribute = replace(
-        CORE.attribute, id_bits=VID_BITS, address_width=ADDRESS_BITS, data_width=data_width, row_beats=beats
+        CORE.attribute, id_bits=VID_BITS, address_width=ADDRESS_BITS, data_width=data_width, row_beats=beats, replicas=0
     )
     return AttributeAccelerator(replace(CORE, attribute=attribute), 1)
 
@@ -159,6 +160,8 @@ async def errors_far_away_end_one_command_only(dut: Any) -> None:
         fetch = mirror.fetch(job, report, targets=1).fields
         await fails(Error.MEMORY_READ, mirror.row_at(node) % (1 << 32), fetch)
         host.memory.read_errors(None)
+        for line in (1, 1 << 31):
+            await fails(Error.BAD_OPERAND, line, {**fetch, "replicas": line})
         for line in (job.tree, job.rows, job.tree + 1 + 3 * job.fields["span"]):
             host.fail(line, LINE_BYTES, writes=True)
             await fails(Error.MEMORY_WRITE, line % (1 << 32), job.fields)
