@@ -18,12 +18,13 @@ def own_modules(model: str, top: str, elsewhere: Collection[str], only: str = ""
     elsewhere
         Files, from the project's root, whose modules count elsewhere, with all that is in them.
     only
-        The one file whose modules count; empty: all do.
+        The one file whose modules count, wherever they are; empty: all do.
     """
     found = re.findall(r'^attribute \\src "([^"]*)"\n(?:attribute .*\n)*module \\?(\S+)$', model, re.M)
     files = {name: re.sub(r"^.*/(hw/\S+?):\d+.*$", r"\1", source) for source, name in found}
+    if only:
+        return {name for name, file in files.items() if file == only}
     others = [name for name, file in files.items() if name != top and file in elsewhere]
     inside = tuple(f"{name}." for name in others)
     benches = {name for name, file in files.items() if re.search(r"/(?:sim|tb)/\S+?:\d+", file)}
-    own = {name for name in files if name not in {*others, *benches} and not name.startswith(inside)}
-    return {name for name in own if only in ("", files[name])}
+    return {name for name in files if name not in {*others, *benches} and not name.startswith(inside)}

@@ -34,17 +34,20 @@ def test_parts_that_other_benches_measure_count_there() -> None:
             ("top.own.memory", "lib/amaranth/lib/memory.py"),
             ("top.queue", "hw/stream/queue.py"),
             ("top.queue.fifo", "lib/amaranth/lib/fifo.py"),
+            ("top.queue.part", "hw/stream/part.py"),
             ("top.queued", "hw/a/queued.py"),
         ]
     )
     own = own_modules(model, "top", {"hw/stream/queue.py"})
     assert own == {"top", "top.own", "top.own.memory", "top.queued"}
     assert own_modules(model, "top", {"hw/stream/queue.py"}, "hw/a/top.py") == {"top", "top.own"}
+    assert own_modules(model, "top", {"hw/stream/queue.py"}, "hw/stream/part.py") == {"top.queue.part"}
     # A bench around a block is none of its hardware.
     assert own_modules(model.replace("hw/a/top.py", "tb/a/top.py"), "top", set()) == {
         "top.own.memory",
         "top.queue",
         "top.queue.fifo",
+        "top.queue.part",
         "top.queued",
     }
     memory_side = find("memory.memory_side")[0]
