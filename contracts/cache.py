@@ -12,6 +12,8 @@ KEY_BITS = {
     Policy.MRU: 32,
     Policy.FIFO: 32,
     Policy.LIFO: 32,
+    # Whether it was requested again, and above that the number of its entry into the cache.
+    Policy.SIEVE: 17,
 }
 #: Odd factor of the hash: 2^16 divided by the golden ratio.
 HASH_FACTOR = 0x9E37

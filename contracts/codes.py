@@ -204,6 +204,11 @@ class Policy(_Documented):
     MRU = 3, "the one whose last request is the most recent"
     FIFO = 4, "the one that came into the cache first"
     LIFO = 5, "the one that came into the cache last"
+    SIEVE = (
+        6,
+        "the next one, in the order in which they came into the cache, that has not been requested again since it was "
+        "fetched or passed over; then the search goes on behind it, and round",
+    )
 
 
 class Targets(_Documented):

@@ -102,6 +102,7 @@ class AttributeRam:
         self._slot_of: dict[int, int] = {}
         self._way_of: dict[int, int] = {}
         self._requests = self._entries = 0
+        self._hand = 0  # entry from which `Policy.SIEVE` looks
 
     def request(self, node: int, slot: int, fails: bool = False) -> Step:
         """Carry out a request.
@@ -163,7 +164,9 @@ class AttributeRam:
             self._way_of[node] = way
             if self.policy in (Policy.FIFO, Policy.LIFO):
                 key = self._entries & self._limit
-                self._entries += 1
+            elif self.policy == Policy.SIEVE:
+                key = (key & 1) | self._entries << 1 & self._limit
+            self._entries += 1
             self._way_keys[way] = key
 
     def _make_room(self, node: int, key: int) -> int | None:
@@ -182,12 +185,28 @@ class AttributeRam:
         return evicted
 
     def _victim(self) -> int:
+        if self.policy == Policy.SIEVE:
+            return self._sieved()
         worst = max if self.policy in LARGEST_LEAVES else min
         return self._way_keys.index(worst(self._way_keys))
+
+    def _sieved(self) -> int:
+        """Return the next way that was not requested again; from now on those before it count as such, too."""
+        keys, numbers = self._way_keys, self._limit >> 1
+        behind = [((key >> 1) - self._hand) & numbers for key in keys]
+        # If all were, the search comes back to the first one.
+        way = min(range(self.ways), key=lambda n: (keys[n] & 1, behind[n]))
+        passed = [n for n in range(self.ways) if keys[way] & 1 or behind[n] < behind[way]]
+        self._hand = (keys[way] >> 1) + 1 & numbers
+        for n in passed:
+            keys[n] &= ~1
+        return way
 
     def _touched(self, key: int, stamp: int) -> int:
         if self.policy in (Policy.LRU, Policy.MRU):
             return stamp
+        if self.policy == Policy.SIEVE:
+            return key | 1
         return min(key + 1, self._limit) if self.policy == Policy.LFU else key
 
     def _first_key(self, node: int, stamp: int) -> int:

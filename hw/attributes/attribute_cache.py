@@ -2,21 +2,32 @@
 
 from itertools import pairwise
 
-from amaranth import Elaboratable, Module, Mux, Signal, unsigned
+from amaranth import Elaboratable, Module, Mux, Signal, Value, unsigned
 from amaranth.hdl import Array, Cat, Cover
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2, exact_log2
 
+from contracts import Policy
 from contracts.cache import LARGEST_LEAVES
 from hw.attributes.formats import AttributeConfig
 
-__all__ = ["AttributeCache", "VictimFinder"]
+__all__ = ["AttributeCache", "VictimFinder", "hand_bits", "sieve_order"]
 
 #: Ways that are compared in a cycle, a power of two.
 GROUP = 8
 #: Cycles from choosing a group until its winner counts: one to choose, one a level of comparisons, one for the best.
 STAGES = exact_log2(GROUP) + 2
+
+
+def hand_bits(config: AttributeConfig) -> int:
+    """Return the bits of an entry's number for SIEVE, else 0."""
+    return config.key_bits - 1 if config.policy == Policy.SIEVE else 0
+
+
+def sieve_order(key: Value, hand: Value) -> Value:
+    """Return what is smallest for the way that leaves: not requested again, and next from the hand on."""
+    return Cat((key[1:] - hand)[: len(hand)], key[0])
 
 
 class VictimFinder(wiring.Component):
@@ -32,11 +43,13 @@ class VictimFinder(wiring.Component):
     ----------
     keys : In
         Key of every way.
+    hand : In
+        For SIEVE: number of the entry from which the search begins.
     restart : In(1)
-        The keys change in this cycle.
+        The keys, or the hand, change in this cycle.
     valid, way : Out
-        The search has ended, and its result: the smallest key, or the largest for MRU and LIFO; of equal ones the
-        lowest way.
+        The search has ended, and its result: the smallest key, the largest for MRU and LIFO, the smallest by
+        `sieve_order` for SIEVE; of equal ones the lowest way.
     """
 
     def __init__(self, config: AttributeConfig) -> None:
@@ -44,6 +57,7 @@ class VictimFinder(wiring.Component):
         super().__init__(
             {
                 "keys": In(unsigned(config.key_bits)).array(config.ways),
+                "hand": In(hand_bits(config)),
                 "restart": In(1),
                 "valid": Out(1),
                 "way": Out(range(max(2, config.ways))),
@@ -71,13 +85,18 @@ class VictimFinder(wiring.Component):
         (winner,) = levels[-1]
         under_way = Signal(STAGES)
         for n, lane in enumerate(levels[0]):
-            m.d.sync += lane.valid.eq(0)
+            key = Signal(config.key_bits, name=f"chosen_{n}")
+            m.d.sync += [
+                lane.valid.eq(0),
+                lane.key.eq(sieve_order(key, self.hand) if config.policy == Policy.SIEVE else key),
+            ]
             with m.Switch(at):
                 for group in range(groups):
                     way = group * GROUP + n
                     if way < config.ways:
                         with m.Case(group):
-                            m.d.sync += [lane.valid.eq(1), lane.key.eq(self.keys[way]), lane.way.eq(way)]
+                            m.d.comb += key.eq(self.keys[way])
+                            m.d.sync += [lane.valid.eq(1), lane.way.eq(way)]
         for before, after in pairwise(levels):
             for left, right, wins in zip(before[::2], before[1::2], after, strict=True):
                 m.d.sync += wins.eq(Mux(better(left, right), right, left))
@@ -116,6 +135,8 @@ class AttributeCache(wiring.Component):
         An entry leaves for it, and its ID.
     write, write_way, write_valid, write_id, write_key : In
         Change a way.
+    evicts : In(1)
+        With `write`: what is there leaves by the policy.
     flush : In(1)
         Forget everything.
     """
@@ -139,6 +160,7 @@ class AttributeCache(wiring.Component):
                 "write_valid": In(1),
                 "write_id": In(config.id_bits),
                 "write_key": In(config.key_bits),
+                "evicts": In(1),
                 "flush": In(1),
             }
         )
@@ -183,6 +205,8 @@ class AttributeCache(wiring.Component):
             self.leaves.eq(full),
             self.leaver.eq(identities[self.place]),
         ]
+        if config.policy == Policy.SIEVE:
+            self._pass(m, keys, finder.hand)
         with m.If(self.write):
             m.d.sync += [
                 valid.bit_select(self.write_way, 1).eq(self.write_valid),
@@ -193,3 +217,19 @@ class AttributeCache(wiring.Component):
             m.d.sync += [valid.eq(0), settled.eq(0)]
         m.d.sync += Cover(full & ~finder.valid, "the next to leave is not known yet")
         return m
+
+    def _pass(self, m: Module, keys: Array[Signal], hand: Value) -> None:
+        """When an entry leaves, count those that the hand has passed as not requested again, and move it behind."""
+        at = Signal(hand.shape(), name="hand_at")
+        leaver, ways = keys[self.write_way], [keys[n] for n in range(self.config.ways)]
+        distances = [sieve_order(key, at)[: len(at)] for key in ways]
+        behind = Signal.like(at)
+        m.d.comb += [hand.eq(at), behind.eq((leaver[1:] - at)[: len(at)])]
+        with m.If(self.write & self.evicts):
+            m.d.sync += at.eq(leaver[1:] + 1)
+            for key, distance in zip(ways, distances, strict=True):
+                # If it has been requested again itself, the hand has been at all of them.
+                with m.If(leaver[0] | (distance < behind)):
+                    m.d.sync += key[0].eq(0)
+        with m.If(self.flush):
+            m.d.sync += at.eq(0)

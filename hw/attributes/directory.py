@@ -151,6 +151,7 @@ class Directory(wiring.Component):
             cache.write.eq(changer.cache_write),
             cache.write_way.eq(changer.cache_way),
             cache.write_valid.eq(changer.cache_valid),
+            cache.evicts.eq(changer.cache_evicts),
             cache.write_id.eq(table.occupant),
             cache.write_key.eq(keys.cache_key),
             keys.flush.eq(self.flush),

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from amaranth import Elaboratable, Module, Mux, Signal
+from amaranth import Cat, Elaboratable, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -70,6 +70,8 @@ class SlotKeys(wiring.Component):
         """Key of an entry after a request for it."""
         if self.config.policy in (Policy.LRU, Policy.MRU):
             return stamp
+        if self.config.policy == Policy.SIEVE:
+            return key | 1
         return Mux(key.all(), key, key + 1) if self.config.policy == Policy.LFU else key
 
     def elaborate(self, platform: object) -> Elaboratable:
@@ -77,10 +79,11 @@ class SlotKeys(wiring.Component):
         m = Module()
         config = self.config
         m.d.comb += self.degree_ready.eq(1)
-        if not config.slot_keys:
-            entries = Signal(config.key_bits)
-            m.d.comb += self.cache_key.eq(entries)
+        entries = Signal(config.key_bits - (config.policy == Policy.SIEVE))
+        if not config.slot_keys or config.policy == Policy.SIEVE:
             m.d.sync += entries.eq(Mux(self.flush, 0, entries + self.enters))
+        if not config.slot_keys:
+            m.d.comb += self.cache_key.eq(entries)
             return m
 
         m.submodules.keys = keys = Memory(shape=config.key_bits, depth=config.slots, init=[])
@@ -109,7 +112,7 @@ class SlotKeys(wiring.Component):
         m.d.comb += [
             read.en.eq(1),
             read.addr.eq(Mux(moved, address, self.slot)),
-            self.cache_key.eq(read.data),
+            self.cache_key.eq(Cat(read.data[0], entries) if config.policy == Policy.SIEVE else read.data),
             write.addr.eq(slot),
         ]
         with m.If(moved):
@@ -118,7 +121,7 @@ class SlotKeys(wiring.Component):
             with m.If(touched):
                 m.d.comb += [write.en.eq(1), write.data.eq(self._touched(read.data, own_stamp))]
             with m.If(missed):
-                first = 1 if config.policy == Policy.LFU else own_stamp
+                first = {Policy.LFU: 1, Policy.SIEVE: 0}.get(config.policy, own_stamp)
                 m.d.comb += [write.en.eq(1), write.data.eq(first)]
         with m.If(cached):
             m.d.comb += [write.en.eq(1), write.data.eq(self._touched(way_key, own_stamp))]

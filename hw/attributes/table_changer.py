@@ -35,8 +35,8 @@ class TableChanger(wiring.Component):
     change : Out(TableChange)
     by_search, searched_address : Out
         To the table: the ID that moves has been found by a search, at that slot.
-    cache_write, cache_way, cache_valid : Out
-        To the cache: write the entry of the target slot to that way, or empty it.
+    cache_write, cache_way, cache_valid, cache_evicts : Out
+        To the cache: write the entry of the target slot to that way, or empty it; what is there leaves by its policy.
     """
 
     def __init__(self, config: AttributeConfig) -> None:
@@ -54,6 +54,7 @@ class TableChanger(wiring.Component):
                 "cache_write": Out(1),
                 "cache_way": Out(way_shape(config)),
                 "cache_valid": Out(1),
+                "cache_evicts": Out(1),
             }
         )
 
@@ -61,7 +62,7 @@ class TableChanger(wiring.Component):
         """Keep what the second cycle needs."""
         m = Module()
         found, met = self.found, Signal(FlowBits, name="was")
-        occupied, searched = Signal(name="was_occupied"), Signal(name="was_searched")
+        occupied, searched, leaves = (Signal(name=f"was_{name}") for name in ("occupied", "searched", "leaving"))
         way, address = Signal.like(found.way, name="kept_way"), Signal.like(found.address, name="kept_address")
         m.d.sync += self.second.eq(self.effect.change)
         with m.If(self.effect.change):
@@ -69,6 +70,7 @@ class TableChanger(wiring.Component):
             m.d.sync += [
                 met.eq(self.effect.met),
                 occupied.eq(found.occupied),
+                leaves.eq(found.leaves),
                 way.eq(Mux(self.effect.met.cached, found.way, found.place)),
                 address.eq(found.address),
                 searched.eq(self.searched),
@@ -83,5 +85,6 @@ class TableChanger(wiring.Component):
             self.cache_write.eq(self.second & (met.cached | (met.missed & occupied))),
             self.cache_way.eq(way),
             self.cache_valid.eq(occupied),
+            self.cache_evicts.eq(self.cache_write & met.missed & leaves),
         ]
         return m

@@ -167,7 +167,7 @@ def bench(out: Path = ROOT / "build" / "bench", graphs: Sequence[str] | None = N
             ],
         )
         show(
-            f"best of the six, {'slotted' if slotted else 'hashed'} "
+            f"best policy, {'slotted' if slotted else 'hashed'} "
             f"(aims in community order: {FEWER:.0%} fewer than the buffer alone in the order given; {NEAR} x Belady)",
             ("graph", "order", "best", "fewer than buffer, given order", "than buffer, this order", "/ Belady",
              "planned / Belady", "clairvoyant / Belady"),

@@ -3,11 +3,11 @@
 from typing import Any
 
 from amaranth.asserts import AnyConst, AnySeq
-from amaranth.hdl import Array, Assert, Assume, Cover, Elaboratable, Module, Signal
+from amaranth.hdl import Array, Assert, Assume, Cover, Elaboratable, Module, Mux, Signal
 
 from contracts import Policy
 from contracts.cache import LARGEST_LEAVES
-from hw.attributes.attribute_cache import GROUP, STAGES, AttributeCache, VictimFinder
+from hw.attributes.attribute_cache import GROUP, STAGES, AttributeCache, VictimFinder, hand_bits
 from hw.attributes.formats import AttributeConfig
 from sim.harness.formal import Proof
 
@@ -97,6 +97,18 @@ class FinderSpec(Elaboratable):
             with m.If(dut.restart):
                 m.d.sync += key.eq(AnySeq(sizes.key_bits))
         chosen, mine = keys[dut.way], keys[other]
+        if self.policy == Policy.SIEVE:
+            hand = Signal(hand_bits(sizes))
+            m.d.comb += dut.hand.eq(hand)
+            with m.If(dut.restart):
+                m.d.sync += hand.eq(AnySeq(len(hand)))
+            # How far the hand has to go: round all numbers once more if the entry was requested again.
+            steps = [Signal(sizes.key_bits, name=f"steps_{n}") for n in range(2)]
+            for step, key in zip(steps, (chosen, mine), strict=True):
+                m.d.comb += step.eq(
+                    Mux(key[1:] < hand, key[1:] + (1 << len(hand)), key[1:]) - hand + (key[0] << len(hand))
+                )
+            chosen, mine = steps
         before = mine > chosen if self.policy in LARGEST_LEAVES else mine < chosen
         started, waited = Signal(), Signal(range(32))
         with m.If(dut.restart):
@@ -124,6 +136,14 @@ def _smallest() -> FinderSpec:
     return FinderSpec(10, Policy.LFU)
 
 
+def _next_of_few() -> FinderSpec:
+    return FinderSpec(3, Policy.SIEVE)
+
+
+def _next_unvisited() -> FinderSpec:
+    return FinderSpec(9, Policy.SIEVE)
+
+
 def _largest() -> FinderSpec:
     return FinderSpec(9, Policy.MRU)
 
@@ -134,5 +154,7 @@ PROOFS = [
     Proof("hits_and_evicts", _cache, "cover", 14),
     Proof("the_smallest_key_leaves", _smallest, "bmc", 14),
     Proof("the_largest_key_leaves", _largest, "bmc", 12),
+    Proof("the_next_one_from_the_hand_on_leaves_at_first", _next_of_few, "bmc", 10),
+    Proof("the_next_one_from_the_hand_on_leaves", _next_unvisited, "bmc", 12, quick=False),
     Proof("finds_the_last_way", _smallest, "cover", 14),
 ]

@@ -28,7 +28,29 @@ class Plain:
         self.cache: dict[int, int] = {}  # way: ID
         self.uses: dict[int, list[int]] = {}
         self.entered: dict[int, int] = {}
+        self.again = set[int]()  # requested again since they were fetched or passed over
+        self.order, self.hand = list[int](), 0  # what is in the cache, oldest first, and where a search begins
         self.time = 0
+
+    def _sieved(self) -> int:
+        """Search on, one entry after another; return the way that leaves."""
+        while True:
+            self.hand %= len(self.order)
+            node = self.order[self.hand]
+            if node not in self.again:
+                return next(way for way, other in self.cache.items() if other == node)
+            self.again.remove(node)
+            self.hand += 1
+
+    def _leave(self, node: int) -> None:
+        place = self.order.index(node)
+        self.order.pop(place)
+        self.hand -= place < self.hand
+
+    def _enter(self, way: int, node: int) -> None:
+        self.cache[way] = node
+        self.entered[node] = self.time
+        self.order.append(node)
 
     def _value(self, way: int) -> Any:
         node = self.cache[way]
@@ -42,19 +64,23 @@ class Plain:
         }[self.policy]
         return value, way
 
+    def _victim(self) -> int:
+        return self._sieved() if self.policy == Policy.SIEVE else min(self.cache, key=self._value)
+
     def request(self, node: int, slot: int) -> tuple[Flow, int | None, int | None]:
         """Return what was met, what had to move, and what left."""
         self.time += 1
         resident, evicted = self.buffer.get(slot), None
         if resident == node:
             self.uses[node].append(self.time)
+            self.again.add(node)
             return Flow.IN_PLACE, None, None
         if node in self.cache.values():
             flow, way = Flow.CACHED, next(w for w, other in self.cache.items() if other == node)
             del self.cache[way]
+            self._leave(node)
             if resident is not None:
-                self.cache[way] = resident
-                self.entered[resident] = self.time
+                self._enter(way, resident)
         elif node in self.buffer.values():
             flow, other = Flow.MOVED, next(s for s, there in self.buffer.items() if there == node)
             del self.buffer[other]
@@ -64,12 +90,14 @@ class Plain:
             flow = Flow.MISSED
             if resident is not None:
                 free = [way for way in range(WAYS) if way not in self.cache]
-                way = free[0] if free else min(self.cache, key=self._value)
+                way = free[0] if free else self._victim()
                 evicted = self.cache.get(way)
-                self.cache[way] = resident
-                self.entered[resident] = self.time
+                if evicted is not None:
+                    self._leave(evicted)
+                self._enter(way, resident)
             self.uses[node] = []
         self.uses[node].append(self.time)
+        (self.again.discard if flow == Flow.MISSED else self.again.add)(node)
         self.buffer[slot] = node
         return flow, resident, evicted
 
