@@ -180,7 +180,8 @@ class AttributeCoreConfig(Parameters):
     Raises
     ------
     ValueError
-        If a parameter is out of its range, the longest row has no room in the window, or the slots are too few to plan.
+        If a parameter is out of its range, the longest row has no room in the window, the slots are too few to plan, or
+        there are more read clients than a memory port has.
     """
 
     attribute: AttributeConfig = part(AttributeConfig, flat=True, follows=("address_width", "data_width"))
@@ -194,6 +195,12 @@ class AttributeCoreConfig(Parameters):
         super().__post_init__()
         if 0 < self.window < self.attribute.row_beats:
             raise ValueError(f"window must be at least row_beats, {self.attribute.row_beats}, not {self.window}")
+        attribute = self.attribute
+        if attribute.replicas and attribute.policy == Policy.DEGREE and self.processors > 2:
+            # Rows, copies and degrees of each, and the sampler: a memory port has no numbers for so many clients.
+            raise ValueError(
+                f"replicas must be 0 with policy degree and more than 2 processors, not {attribute.replicas}"
+            )
         if self.ahead and self.attribute.slots <= LANES:
             raise ValueError(f"ahead must be 0 with {LANES} slots or fewer, not {self.ahead}")
 

@@ -1,13 +1,17 @@
 """Replica table: every ID is told its row, or its copy if its cell has it, one a cycle."""
 
+from dataclasses import replace
 from typing import Any
 
 import cocotb
 import pytest
 from amaranth.utils import exact_log2
 
-from hw.attributes.formats import AttributeConfig
+from contracts import Policy
+from hw.attributes.core import AttributeCore
+from hw.attributes.formats import AttributeConfig, AttributeCoreConfig
 from hw.attributes.replica_table import ReplicaTable
+from hw.memory.formats import CLIENTS_MAX
 from sim.harness import parameters, simulate
 from sim.harness.bench import Bench, start
 
@@ -96,3 +100,15 @@ def test_there_are_no_more_cells_than_ids_and_tags() -> None:
         with pytest.raises(ValueError, match="replicas must be at most 256, the IDs and tags that there are, not 512"):
             AttributeConfig(id_bits=id_bits, tag_bits=tag_bits, replicas=512)
     assert AttributeConfig(id_bits=8, tag_bits=8, replicas=256).replicas == 256
+
+
+def test_the_memory_port_has_so_many_clients() -> None:
+    attribute = AttributeConfig(policy=Policy.DEGREE, replicas=16)
+    with pytest.raises(ValueError, match="replicas must be 0 with policy degree and more than 2 processors, not 16"):
+        AttributeCoreConfig(attribute, processors=4)
+    # Others have a client for each at the border of a machine.
+    for config in (
+        AttributeCoreConfig(attribute, processors=2),
+        AttributeCoreConfig(replace(attribute, policy=Policy.LFU), processors=4),
+    ):
+        assert AttributeCore(config).clients <= CLIENTS_MAX
