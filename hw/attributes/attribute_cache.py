@@ -136,7 +136,7 @@ class AttributeCache(wiring.Component):
     write, write_way, write_valid, write_id, write_key : In
         Change a way.
     evicts : In(1)
-        With `write`: what is there leaves by the policy.
+        For SIEVE, with `write`: what is there leaves by the policy.
     flush : In(1)
         Forget everything.
     """
@@ -160,7 +160,7 @@ class AttributeCache(wiring.Component):
                 "write_valid": In(1),
                 "write_id": In(config.id_bits),
                 "write_key": In(config.key_bits),
-                "evicts": In(1),
+                **({"evicts": In(1)} if config.policy == Policy.SIEVE else {}),
                 "flush": In(1),
             }
         )

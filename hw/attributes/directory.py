@@ -151,7 +151,6 @@ class Directory(wiring.Component):
             cache.write.eq(changer.cache_write),
             cache.write_way.eq(changer.cache_way),
             cache.write_valid.eq(changer.cache_valid),
-            cache.evicts.eq(changer.cache_evicts),
             cache.write_id.eq(table.occupant),
             cache.write_key.eq(keys.cache_key),
             keys.flush.eq(self.flush),
@@ -163,6 +162,8 @@ class Directory(wiring.Component):
             keys.way_key.eq(found.way_key),
             keys.enters.eq(changer.cache_write & changer.cache_valid),
         ]
+        if config.policy == Policy.SIEVE:
+            m.d.comb += cache.evicts.eq(changer.cache_evicts)
         # Results of the cache come earlier than those of the table.
         results: tuple[Value, ...] = (cache.hit, cache.way, cache.key)
         for n in range(_TABLE_STAGES + config.sequential - _CACHE_STAGES):
