@@ -361,9 +361,14 @@ class BatchImage:
         """Return the graph as the chiplets of a ring have it together."""
         if share is None:
             return None
+        rows = self._padded(features).tobytes()
+        return DividedGraph.divide(self.problem.graph, rows, self.row_bytes, share.boundaries)
+
+    def _padded(self, features: Int16Array) -> Int16Array:
+        """Return rows as long as they are in memory."""
         padded = np.zeros((len(features), self.row_bytes // (VALUE_BITS // 8)), dtype="<i2")
         padded[:, : features.shape[1]] = features
-        return DividedGraph.divide(self.problem.graph, padded.tobytes(), self.row_bytes, share.boundaries)
+        return padded
 
     def _place_graph(self, p: Program, features: Int16Array, chiplet: int) -> tuple[dict[str, Section], Section | None]:
         """Place offsets, edges and attributes: all, or those of a chiplet, and who has which lines."""
@@ -383,10 +388,10 @@ class BatchImage:
 
     def _replicate(self, p: Program, attributes: Int16Array, share: Share, cells: int) -> Section:
         """Place the IDs whose rows are copied, then the copies."""
-        copies, values = replicas_of(self.problem.graph, self.plan, share, cells), attributes.shape[1]
-        rows = np.zeros((cells, self.row_bytes // (VALUE_BITS // 8)), "<i2")
-        rows[copies.used, :values] = attributes[copies.cells[copies.used]]
-        data = copies.cells.astype("<u4").tobytes() + rows.tobytes()
+        copies = replicas_of(self.problem.graph, self.plan, share, cells)
+        rows = np.zeros((cells, attributes.shape[1]), np.int16)
+        rows[copies.used] = attributes[copies.cells[copies.used]]
+        data = copies.cells.astype("<u4").tobytes() + self._padded(rows).tobytes()
         section = p.reserve(RegionKind.REPLICAS, 0, len(data), len(data) // LINE_BYTES, 1, LINE_BYTES)
         p.fill(section, data)
         return section

@@ -205,6 +205,8 @@ def _point(
             assert np.array_equal(out.results, results), f"{config}, {name}: batch {number} differs"
     assert sizes.ring is not None
     held = [_graph_bytes(image) for image in parts.images]
+    each = sizes.ring.link_width // VALUE_BITS
+    words, copied_words = ([flits * each for flits in counts] for _, counts in (ring, copied))
     return Point(
         config=config,
         graph=name,
@@ -212,8 +214,8 @@ def _point(
         ring=_cycles(ring[0], sizes.chiplets),
         copied=_cycles(copied[0], sizes.chiplets),
         waits=[out.alone.cycles for out in ring[0] if out.alone],
-        words=[flits * sizes.ring.link_width // VALUE_BITS for flits in ring[1]],
-        copied_words=[flits * sizes.ring.link_width // VALUE_BITS for flits in copied[1]],
+        words=words,
+        copied_words=copied_words,
         whole=_graph_bytes(whole.images[0]),
         parts=held,
         together=sum(held),
