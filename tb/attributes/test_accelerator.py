@@ -115,20 +115,12 @@ class Host:
 
         The counts go to line `report`, or where there is room.
         """
-        mirror, random = self.mirror, self.bench.random
-        flush, targets = random.randrange(2), random.choice(list(Targets))
         job = replace(job, fields={**job.fields, "later": 1})
         said = await self.one(job.fields)
         assert (said["error"], said["info"]) == (Error.NONE, 0)
-        mirror.sampled(job, None)
+        self.mirror.sampled(job, None)
         await self.check()
-        report = mirror.place(LINE_BYTES) if report is None else report
-        fetch = mirror.fetch(job, report, targets=targets, flush=flush)
-        said = await self.one(fetch.fields)
-        assert (said["error"], said["info"]) == (Error.NONE, 0)
-        core = self.turn % self.cores
-        mirror.fetched(fetch, mirror.flows(fetch, self.rams[core], self.planners[core]))
-        await self.check()
+        await self.fetch(job, flush=self.bench.random.randrange(2), report=report)
 
     async def fetch(
         self,
@@ -137,12 +129,19 @@ class Host:
         used: Copies | None = None,
         error: Error = Error.NONE,
         flush: int = 0,
+        report: int | None = None,
     ) -> None:
-        """Fetch what was sampled, with the table of `copies`; compare the rows with those that are `used`."""
+        """Fetch what was sampled, with the table of `copies`; compare the rows with those that are `used`.
+
+        The counts go to line `report`, or where there is room.
+        """
         mirror = self.mirror
         targets = self.bench.random.choice(list(Targets))
-        fetch = mirror.fetch(job, mirror.place(LINE_BYTES), targets=targets, flush=flush, copies=copies)
-        assert (await self.one(fetch.fields))["error"] == error
+        report = mirror.place(LINE_BYTES) if report is None else report
+        fetch = mirror.fetch(job, report, targets=targets, flush=flush, copies=copies)
+        said = await self.one(fetch.fields)
+        assert said["error"] == error
+        assert error or said["info"] == 0
         core = self.turn % self.cores
         mirror.fetched(fetch, mirror.flows(fetch, self.rams[core], self.planners[core]), used)
         await self.check()
