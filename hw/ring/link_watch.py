@@ -51,7 +51,7 @@ class LinkWatch(wiring.Component):
         """Remember whether each neighbour has been seen at work, and whether something was sent."""
         m = Module()
         at_work = self.state == LinkState.AT_WORK
-        began = (self.state == LinkState.FRESH) | (self.state == LinkState.IN_RESET)
+        idle = (self.state == LinkState.FRESH) | (self.state == LinkState.IN_RESET)
         seen, sent, wasted = Signal(2), self.sent, self.wasted
         # The chiplet after may not have been at work, nor this one when it let packets pass.
         m.d.sync += [
@@ -66,7 +66,7 @@ class LinkWatch(wiring.Component):
             m.d.comb += gone.eq(Mux(seen[n], was_reset, neighbour == LinkState.STOPPED) | also)
             with m.If(at_work & gone):
                 m.d.sync += self.lost[n].eq(1)
-        with m.If(began):
+        with m.If(idle):
             m.d.sync += self.state.eq(Mux(self.works, LinkState.AT_WORK, LinkState.FRESH))
         with m.If(self.stop | self.lost.any()):
             m.d.sync += self.state.eq(LinkState.STOPPED)
