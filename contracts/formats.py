@@ -443,7 +443,7 @@ BATCH = _padded(
 
 PACKET_HEADER = _padded(
     "PacketHeader",
-    "First flit of a ring packet (R3). It leaves the ring at `destination`, having passed all that need it.",
+    "First word of a ring packet (R3). It leaves the ring at `destination`, having passed all that need it.",
     64,
     [
         Field("kind", 2, "what it carries", enum=PacketKind),

@@ -54,9 +54,6 @@ class MachineConfig(Parameters):
         super().__post_init__()
         if self.chiplets != (self.ring.chiplets if self.ring else 1):
             raise ValueError(f"ring must be of {self.chiplets} chiplets, not {self.ring!r}")
-        if self.ring and self.ring.link_width > self.chiplet.port[1]:
-            limit = self.chiplet.port[1]
-            raise ValueError(f"link_width must be at most {limit}, a beat, not {self.ring.link_width!r}")
         if self.attributes and self.attributes.window and not self.chiplet.scratch_lines:
             raise ValueError(f"window must be 0 without a scratchpad, not {self.attributes.window!r}")
         clusters = self.community.clusters if self.community else 1

@@ -6,7 +6,7 @@ import numpy as np
 import pymetis
 from scipy import sparse
 
-from contracts import PARTIAL_BITS, VALUE_BITS
+from contracts import PACKET_HEADER, PARTIAL_BITS, VALUE_BITS
 from golden.graph import Graph, IntArray
 from golden.ring.placement import Placement
 from golden.ring.traffic import traffic
@@ -118,7 +118,7 @@ def sums_pay(graph: Graph, placement: Placement, elements: int, link_width: int)
     """
 
     def flits(bits: int) -> int:
-        return 1 - (-elements * bits // link_width)
+        return -(-(PACKET_HEADER.bits + elements * bits) // link_width)
 
     summed, sent = traffic(graph, placement), traffic(graph, placement.without_sums)
     rows = flits(VALUE_BITS)

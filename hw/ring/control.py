@@ -8,7 +8,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import exact_log2
 
-from contracts import ROW_BYTES, VALUE_BITS, Error, Opcode
+from contracts import PARTIAL_BITS, ROW_BYTES, VALUE_BITS, Error, Opcode
 from contracts.weights import GRANULE
 from hw.command.checks import Check, refuse
 from hw.command.front_end import CommandFrontEnd
@@ -323,6 +323,7 @@ class Control(wiring.Component):
     def _size(self, m: Module, listed: Value) -> None:
         """Check sizes, and keep those of the rows: between two parts of a SCATTER rows of others still come."""
         config, rows, front = self.config, self.rows, self._front
+        flit = config.width(self.data_width)
         scatter, reduce, list_ = (front.view(opcode) for opcode in (Opcode.SCATTER, Opcode.REDUCE, Opcode.LIST))
         f_out = Signal(16)
         granules = ((f_out - 1) >> _ELEMENTS_OF_GRANULE) + 1
@@ -331,10 +332,10 @@ class Control(wiring.Component):
             m.d.sync += [
                 rows.stride.eq(granules * (8 * ROW_BYTES // self.data_width)),
                 rows.last_beat.eq((f_out - 1) >> exact_log2(self.data_width // VALUE_BITS)),
-                rows.last_flit.eq((f_out - 1) >> exact_log2(config.values)),
+                rows.last_flit.eq((f_out - 1) >> exact_log2(flit // VALUE_BITS)),
                 rows.elements.eq(f_out),
                 rows.base.eq(front.beats(Opcode.SCATTER, "combined", self.data_width)),
-                self.last_sum_flit.eq((f_out - 1) >> exact_log2(config.sums)),
+                self.last_sum_flit.eq((f_out - 1) >> exact_log2(flit // PARTIAL_BITS)),
             ]
         width = Check((f_out == 0) | (f_out > config.max_out), f_out)
         tiles = {opcode: front.view(opcode).tiles for opcode in (Opcode.LIST, Opcode.SCATTER)}

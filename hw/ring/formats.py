@@ -6,13 +6,18 @@ from enum import Enum
 from amaranth.lib import data, enum, wiring
 from amaranth.lib.wiring import In, Out
 
-from contracts import PARTIAL_BITS, VALUE_BITS
+from contracts import PACKET_HEADER, PARTIAL_BITS
 from contracts.parameters import Parameters, size
 
-__all__ = ["Clocks", "Flit", "LinkSignature", "LinkState", "Phase", "RingConfig", "Verdict", "crossing_words"]
+__all__ = [
+    "WORD", "Clocks", "Flit", "LinkFlit", "LinkSignature", "LinkState", "Phase", "RingConfig", "Verdict",
+    "crossing_words",
+]  # fmt: skip
 
 #: Bits of a chiplet's position on the ring.
 POSITION_BITS = 5
+#: Bits of a word of a packet: a header, or elements.
+WORD = PACKET_HEADER.bits
 
 
 class Phase(enum.Enum, shape=3):  # type: ignore[call-arg]
@@ -46,7 +51,7 @@ class RingConfig(Parameters):
     chiplets
         Most chiplets of a ring; their number is set at run time.
     link_width
-        Bits of a flit, at most a memory beat.
+        Bits of a flit. From 128 on a row begins in the flit of its header; at 64 a header is a flit.
     clocks
         Whether all chiplets run on one clock, or each on a clock of its own, which its link carries to the next one.
     slots
@@ -69,7 +74,7 @@ class RingConfig(Parameters):
     """
 
     chiplets: int = size(4, 2, 16)
-    link_width: int = size(64, values=(64, 128, 256))
+    link_width: int = size(64, values=(64, 128, 256, 512))
     clocks: Clocks = Clocks.ONE
     slots: int = size(4, 2, 64)
     max_out: int = size(64, 1, 1024)
@@ -90,33 +95,43 @@ class RingConfig(Parameters):
 
     @property
     def max_flits(self) -> int:
-        """Flits of the longest packet: a header and a partial sum."""
-        return 1 + -(-self.max_out * PARTIAL_BITS // self.link_width)
+        """Flits of the longest packet of a row: a header and a partial sum."""
+        return self._flits(self.max_out * PARTIAL_BITS)
 
     def reply_flits(self, data_width: int) -> int:
-        """Flits of the longest reply: a header, the beats, and one that reports an error; `data_width` in bits."""
-        return 2 + self.reply_beats * data_width // self.link_width
+        """Flits of the longest reply: a header, the beats, and a unit's flit too many; `data_width` in bits."""
+        return self._flits(self.reply_beats * data_width + self.width(data_width))
 
-    @property
-    def values(self) -> int:
-        """16-bit elements of a flit."""
-        return self.link_width // VALUE_BITS
+    def _flits(self, bits: int) -> int:
+        """Flits of a header and so many bits."""
+        return -(-(WORD + bits) // self.link_width)
 
-    @property
-    def sums(self) -> int:
-        """32-bit elements of a flit."""
-        return self.link_width // PARTIAL_BITS
+    def width(self, data_width: int) -> int:
+        """Bits of a flit between the units inside a chiplet with beats of `data_width` bits."""
+        return min(self.link_width, data_width)
 
 
 class Flit(data.StructLayout):
-    """One cycle on a link.
+    """One cycle between a link and a unit.
 
     ``data``: a header (`contracts.PACKET_HEADER`, in the lowest bits) or elements, the first lowest.
     ``last``: last of its packet.
     """
 
+    def __init__(self, width: int) -> None:
+        super().__init__({"data": width, "last": 1})
+
+
+class LinkFlit(data.StructLayout):
+    """One cycle on a link: words of a packet, the first lowest.
+
+    A packet is its header (`contracts.PACKET_HEADER`) and words of elements. ``words``: how many the flit has, less
+    one; a flit of one word has no such field. ``last``: last of its packet.
+    """
+
     def __init__(self, link_width: int) -> None:
-        super().__init__({"data": link_width, "last": 1})
+        words = {"words": range(link_width // WORD)} if link_width > WORD else {}
+        super().__init__({"data": link_width, **words, "last": 1})
 
 
 #: Verdict on the packet at the head of a station. ``take``: a copy for this chiplet. ``forward``: on to the next one.
@@ -136,7 +151,7 @@ class LinkState(enum.Enum, shape=2):  # type: ignore[call-arg]
 
 
 class LinkSignature(wiring.Signature):
-    """A link, seen by its sender; names as in AXI4-Stream.
+    """A link, seen by its sender; names as in AXI4-Stream. ``tuser`` is ``words`` of `LinkFlit`.
 
     The receiver has room for all flits: instead of ``tready`` it returns a credit for every packet that
     has left its buffer. ``tstate`` and ``tback`` say how sender and receiver are.
@@ -146,9 +161,9 @@ class LinkSignature(wiring.Signature):
     link_width
         Bits of a flit.
     slots
-        Packets that fit into the receiver's buffer, if both ends have clocks of their own. Then ``tvalid``, ``tdata``
-        and ``tlast`` belong to the sender's clock, which goes along, and ``tcredit`` is the count of credits in Gray
-        code; it and the states may be seen in any clock. None: one clock.
+        Packets that fit into the receiver's buffer, if both ends have clocks of their own. Then ``tvalid``, ``tdata``,
+        ``tuser`` and ``tlast`` belong to the sender's clock, which goes along, and ``tcredit`` is the count of credits
+        in Gray code; it and the states may be seen in any clock. None: one clock.
     """
 
     def __init__(self, link_width: int, slots: int | None = None) -> None:
@@ -158,6 +173,7 @@ class LinkSignature(wiring.Signature):
             {
                 "tvalid": Out(1),
                 "tdata": Out(link_width),
+                **({"tuser": Out(range(link_width // WORD))} if link_width > WORD else {}),
                 "tlast": Out(1),
                 "tcredit": In(credit_bits),
                 "tstate": Out(LinkState),

@@ -23,7 +23,7 @@ class HaloWriter(wiring.Component):
     ----------
     address_width, data_width
         Widths of the memory port, in bits.
-    link_width
+    width
         Bits of a flit, at most a beat.
     max_beats
         Beats of the longest row.
@@ -42,15 +42,13 @@ class HaloWriter(wiring.Component):
         row.
     """
 
-    def __init__(
-        self, address_width: int = 32, data_width: int = 256, link_width: int = 64, max_beats: int = 4
-    ) -> None:
-        self.data_width, self.link_width = data_width, link_width
+    def __init__(self, address_width: int = 32, data_width: int = 256, width: int = 64, max_beats: int = 4) -> None:
+        self.data_width, self.width = data_width, width
         self._write = WriteRequest(address_width, data_width)
         super().__init__(
             {
                 "rows": In(RowSettings(address_width, data_width, max_beats)),
-                "i": In(stream.Signature(Flit(link_width))),
+                "i": In(stream.Signature(Flit(width))),
                 "o": Out(stream.Signature(self._write)),
                 "idle": Out(1),
                 "error": Out(stream.Signature(ErrorReport, always_ready=True)),
@@ -62,19 +60,19 @@ class HaloWriter(wiring.Component):
         m = Module()
         m.submodules.out = out = Slice(self._write)
         connect(m, out.o, flipped(self.o))
-        parts = self.data_width // self.link_width
+        parts = self.data_width // self.width
         header = data.View(struct(PACKET_HEADER), self.i.payload.data[: PACKET_HEADER.bits])
         inside = Signal()
         address = Signal.like(self.rows.base)
         part = Signal(max(1, exact_log2(parts)))
         # Earlier parts of the beat, and the same with the current part.
-        packed, filled = Signal(max(1, self.data_width - self.link_width)), Signal(self.data_width)
+        packed, filled = Signal(max(1, self.data_width - self.width)), Signal(self.data_width)
         last_part = (part == parts - 1) | self.i.payload.last
         vid = Signal(32)
         flit = Signal.like(self.rows.last_flit)
         beyond = Signal()
         m.d.comb += filled.eq(Mux(part == 0, 0, packed))
-        m.d.comb += filled.word_select(part, self.link_width).eq(self.i.payload.data)
+        m.d.comb += filled.word_select(part, self.width).eq(self.i.payload.data)
         m.d.comb += [
             out.i.payload.address.eq(address),
             out.i.payload.data.eq(filled),

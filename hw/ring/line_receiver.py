@@ -24,7 +24,7 @@ class LineReceiver(wiring.Component):
     ----------
     address_width, data_width
         Widths of the memory port, in bits.
-    link_width
+    width
         Bits of a flit, at most a beat.
     slots
         Slots of the `ReplyStore`.
@@ -45,12 +45,12 @@ class LineReceiver(wiring.Component):
     """
 
     def __init__(
-        self, address_width: int = 32, data_width: int = 256, link_width: int = 64, slots: int = 32, beats: int = 8
+        self, address_width: int = 32, data_width: int = 256, width: int = 64, slots: int = 32, beats: int = 8
     ) -> None:
-        self.data_width, self.link_width, self.slots, self.beats = data_width, link_width, slots, beats
+        self.data_width, self.width, self.slots, self.beats = data_width, width, slots, beats
         super().__init__(
             {
-                "i": In(stream.Signature(Flit(link_width))),
+                "i": In(stream.Signature(Flit(width))),
                 "awaited": In(slots),
                 "cut": In(1),
                 "requests": Out(stream.Signature(LineRequest(address_width, data_width))),
@@ -67,7 +67,7 @@ class LineReceiver(wiring.Component):
         lines = data.View(struct(PACKET_LINES), header.elements)
         request, fill = self.requests.payload, self.fill.payload
         slot, last_beat = Signal(TAG_BITS), Signal(LAST_BEAT_BITS)
-        beat, part = Signal(LAST_BEAT_BITS), Signal(range(max(2, self.data_width // self.link_width)))
+        beat, part = Signal(LAST_BEAT_BITS), Signal(range(max(2, self.data_width // self.width)))
         long, known, asks = Signal(), Signal(), Signal()
         m.d.comb += [
             long.eq(lines.last_beat >= self.beats),
@@ -104,8 +104,8 @@ class LineReceiver(wiring.Component):
 
     def _pack(self, m: Module, slot: Signal, last_beat: Signal, beat: Signal, part: Signal) -> None:
         """Put flits together to beats; the last one of the packet ends the slot."""
-        parts, flit, fill = self.data_width // self.link_width, self.i.payload, self.fill.payload
-        packed, filled = Signal(max(1, self.data_width - self.link_width)), Signal(self.data_width)
+        parts, flit, fill = self.data_width // self.width, self.i.payload, self.fill.payload
+        packed, filled = Signal(max(1, self.data_width - self.width)), Signal(self.data_width)
         whole, final = Signal(), Signal()
         m.d.comb += [
             filled.eq(packed),
@@ -119,7 +119,7 @@ class LineReceiver(wiring.Component):
             fill.last.eq(final | flit.last),
             fill.error.eq(final ^ flit.last),
         ]
-        m.d.comb += filled.word_select(part, self.link_width).eq(flit.data)
+        m.d.comb += filled.word_select(part, self.width).eq(flit.data)
         with m.If(self.i.valid & self.i.ready):
             m.d.sync += [packed.eq(filled), part.eq(Mux(whole, 0, part + 1)), beat.eq(beat + whole)]
             with m.If(final & ~flit.last):

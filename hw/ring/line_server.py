@@ -41,7 +41,7 @@ class LineServer(wiring.Component):
     ----------
     address_width, data_width
         Widths of the memory port, in bits.
-    link_width
+    width
         Bits of a flit, at most a beat.
     chiplets
         Most chiplets of a ring.
@@ -70,12 +70,12 @@ class LineServer(wiring.Component):
         self,
         address_width: int = 32,
         data_width: int = 256,
-        link_width: int = 64,
+        width: int = 64,
         chiplets: int = 4,
         requests: int = 128,
         depth: int = 64,
     ) -> None:
-        self._port, self.link_width, self.most = (address_width, data_width), link_width, chiplets
+        self._port, self.width, self.most = (address_width, data_width), width, chiplets
         self.depth = depth
         self._beats_of_line = exact_log2(8 * LINE_BYTES // data_width)
         self._request = LineRequest(*self._port)
@@ -92,7 +92,7 @@ class LineServer(wiring.Component):
                 "shifts": In(line).array(ARRAYS),
                 "total": In(32),
                 "i": In(stream.Signature(self._request)),
-                "o": Out(stream.Signature(Flit(link_width))),
+                "o": Out(stream.Signature(Flit(width))),
                 "refused": Out(stream.Signature(self._request["address"].shape, always_ready=True)),
                 "request": Out(stream.Signature(ReadRequest(*self._port))),
                 "beat": In(stream.Signature(ReadBeat(data_width), always_ready=True)),
@@ -169,7 +169,7 @@ class LineServer(wiring.Component):
 
     def _send(self, m: Module, requests: stream.Interface, beats: stream.Interface) -> None:
         """Send the header of the request in turn, the flits of its beats, and one more after an error."""
-        parts = self._port[1] // self.link_width
+        parts = self._port[1] // self.width
         request, flit = requests.payload.request, self.o.payload
         header, lines = Signal(struct(PACKET_HEADER)), Signal(struct(PACKET_LINES))
         part, beat = Signal(range(max(2, parts))), Signal(LAST_BEAT_BITS)
@@ -201,7 +201,7 @@ class LineServer(wiring.Component):
             with m.State("BEATS"):
                 m.d.comb += [
                     self.o.valid.eq(beats.valid),
-                    flit.data.eq(beats.payload.data.word_select(part, self.link_width)),
+                    flit.data.eq(beats.payload.data.word_select(part, self.width)),
                     flit.last.eq(ends & ~bad),
                     beats.ready.eq(self.o.ready & beat_ends),
                     requests.ready.eq(beats.valid & self.o.ready & flit.last),

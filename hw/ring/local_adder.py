@@ -21,7 +21,7 @@ class LocalAdder(wiring.Component):
     ----------
     data_width
         Bits of a memory beat.
-    link_width
+    width
         Bits of a flit.
     max_beats
         Beats of the longest row.
@@ -36,14 +36,14 @@ class LocalAdder(wiring.Component):
         Sums of a hub; ``last`` ends it.
     """
 
-    def __init__(self, data_width: int = 256, link_width: int = 64, max_beats: int = 4) -> None:
-        self.data_width, self.link_width, self.max_beats = data_width, link_width, max_beats
+    def __init__(self, data_width: int = 256, width: int = 64, max_beats: int = 4) -> None:
+        self.data_width, self.width, self.max_beats = data_width, width, max_beats
         super().__init__(
             {
                 "last_beat": In(range(max(2, max_beats))),
                 "last_flit": In(12),
                 "i": In(stream.Signature(GatherBeat(data_width))),
-                "o": Out(stream.Signature(Flit(link_width))),
+                "o": Out(stream.Signature(Flit(width))),
             }
         )
 
@@ -51,7 +51,7 @@ class LocalAdder(wiring.Component):
         """Accumulate until the last row has arrived, then send the sums."""
         m = Module()
         elements = self.data_width // VALUE_BITS
-        parts = elements * PARTIAL_BITS // self.link_width
+        parts = elements * PARTIAL_BITS // self.width
         m.submodules.sums = sums = Memory(shape=elements * PARTIAL_BITS, depth=max(2, self.max_beats), init=[])
         read, write = sums.read_port(domain="comb"), sums.write_port()
         beat = Signal.like(self.last_beat)
@@ -64,7 +64,7 @@ class LocalAdder(wiring.Component):
             write.en.eq(self.i.valid & self.i.ready),
             self.i.ready.eq(~whole),
             self.o.valid.eq(whole),
-            self.o.payload.data.eq(read.data.word_select(flit[: exact_log2(parts)], self.link_width)),
+            self.o.payload.data.eq(read.data.word_select(flit[: exact_log2(parts)], self.width)),
             self.o.payload.last.eq(flit == self.last_flit),
         ]
         adds = given.coefficient == Coefficient.NEIGHBOUR

@@ -14,7 +14,7 @@ class PacketGuard(wiring.Component):
 
     Parameters
     ----------
-    link_width
+    width
         Bits of a flit.
 
     Attributes
@@ -25,8 +25,8 @@ class PacketGuard(wiring.Component):
         Stays once set.
     """
 
-    def __init__(self, link_width: int = 64) -> None:
-        flits = stream.Signature(Flit(link_width))
+    def __init__(self, width: int = 64) -> None:
+        flits = stream.Signature(Flit(width))
         super().__init__({"i": In(flits), "o": Out(flits), "stopped": In(1)})
 
     def elaborate(self, platform: object) -> Elaboratable:

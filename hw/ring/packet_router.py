@@ -16,7 +16,7 @@ class PacketRouter(wiring.Component):
 
     Parameters
     ----------
-    link_width
+    width
         Bits of a flit.
     divided
         Whether there are packets of lines.
@@ -33,16 +33,16 @@ class PacketRouter(wiring.Component):
         If there are such packets.
     """
 
-    def __init__(self, link_width: int = 64, *, divided: bool = False) -> None:
-        self.link_width, self.divided = link_width, divided
-        flits = stream.Signature(Flit(link_width))
+    def __init__(self, width: int = 64, *, divided: bool = False) -> None:
+        self.width, self.divided = width, divided
+        flits = stream.Signature(Flit(width))
         super().__init__(
             {
                 "i": In(flits),
                 "stopped": In(1),
                 "features": Out(flits),
                 "partials": Out(flits),
-                "control": Out(stream.Signature(Flit(link_width), always_ready=True)),
+                "control": Out(stream.Signature(Flit(width), always_ready=True)),
                 **({"lines": Out(flits)} if divided else {}),
             }
         )

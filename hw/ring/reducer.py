@@ -41,7 +41,7 @@ class Reducer(wiring.Component):
     ----------
     address_width, data_width
         Widths of the memory port, in bits.
-    link_width
+    width
         Bits of a flit.
     max_beats
         Beats of the longest row of values.
@@ -70,11 +70,9 @@ class Reducer(wiring.Component):
         ``BAD_PACKET`` with the number of the packet's hub, if it is not the hub in turn.
     """
 
-    def __init__(
-        self, address_width: int = 32, data_width: int = 256, link_width: int = 64, max_beats: int = 4
-    ) -> None:
-        self.link_width = link_width
-        self._writer = SumWriter(address_width, data_width, link_width, max_beats)
+    def __init__(self, address_width: int = 32, data_width: int = 256, width: int = 64, max_beats: int = 4) -> None:
+        self.width = width
+        self._writer = SumWriter(address_width, data_width, width, max_beats)
         super().__init__(
             {
                 "start": In(1),
@@ -83,9 +81,9 @@ class Reducer(wiring.Component):
                 "rows": In(RowSettings(address_width, data_width, max_beats)),
                 "first_partial": In(32),
                 "hubs": In(stream.Signature(Word())),
-                "share": In(stream.Signature(Flit(link_width))),
-                "i": In(stream.Signature(Flit(link_width))),
-                "o": Out(stream.Signature(Flit(link_width))),
+                "share": In(stream.Signature(Flit(width))),
+                "i": In(stream.Signature(Flit(width))),
+                "o": Out(stream.Signature(Flit(width))),
                 "write": Out(stream.Signature(WriteRequest(address_width, data_width))),
                 "done": Out(1),
                 "error": Out(stream.Signature(ErrorReport, always_ready=True)),
@@ -193,8 +191,8 @@ class Reducer(wiring.Component):
 
     def _body(self, m: Module, role: Signal, home: stream.Interface) -> None:
         """Drop the share, send it, add it to the packet, or pass the packet to `home`."""
-        total = Signal(self.link_width)
-        for first in range(0, self.link_width, PARTIAL_BITS):
+        total = Signal(self.width)
+        for first in range(0, self.width, PARTIAL_BITS):
             lane = slice(first, first + PARTIAL_BITS)
             m.d.comb += total[lane].eq(self.i.payload.data[lane] + self.share.payload.data[lane])
         m.d.comb += [self.o.payload.data.eq(total), self.o.payload.last.eq(self.share.payload.last)]

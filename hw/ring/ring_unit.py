@@ -33,10 +33,11 @@ from hw.ring.shared_lines import SharedLines, lines_members, reader_members
 from hw.ring.shared_reader import SharedReader
 from hw.ring.station import Station
 from hw.ring.tokens import Tokens
+from hw.ring.unpacker import Unpacker
 
 __all__ = ["RING_OPCODES", "RingUnit"]
 
-#: Beats that a reader of lists may have asked for.
+#: Beats that a reader of lists may have asked for. With 256 a list is there sooner, but what is combined beside it later.
 _LIST_DEPTH = 64
 #: Clients of the reader of words; of the reader of whole beats.
 _BOUNDARIES, _NEEDED, _HUBS, _LINES = range(4)
@@ -55,6 +56,7 @@ class _Units:
     station: Station
     decision: RouteDecision
     filter: FilterArray
+    unpacker: Unpacker
     router: PacketRouter
     tokens: Tokens
     packets: PacketQueue
@@ -169,8 +171,6 @@ class RingUnit(wiring.Component):
         max_out, data_width = engine.pe.max_out, engine.port[1]
         if config.max_out != max_out:
             raise ValueError(f"max_out of the ring must be {max_out}, that of the PE, not {config.max_out!r}")
-        if config.link_width > data_width:
-            raise ValueError(f"link_width must be at most {data_width}, a beat, not {config.link_width!r}")
         if not engine.partials:
             raise ValueError("community.partials must be True: halves of sums come round the ring")
         return cls(config, engine.port[0], data_width, engine.depth, divided=divided)
@@ -200,29 +200,30 @@ class RingUnit(wiring.Component):
 
     def _make_units(self, m: Module) -> _Units:
         """Make all units and add them."""
-        config, link, most = self.config, self.config.link_width, self.config.chiplets
+        config, width, most = self.config, self.config.width(self.data_width), self.config.chiplets
         port, divided = self.port, self.divided
         max_flits = max(config.max_flits, config.reply_flits(self.data_width) if divided else 0)
         units = _Units(
             control=Control(config, *port, self.max_beats, _REPORTS + divided, divided=divided),
-            station=Station(link, config.slots, max_flits, fills=divided, clocks=config.clocks),
+            station=Station(config.link_width, config.slots, max_flits, fills=divided, clocks=config.clocks),
             decision=RouteDecision(divided=divided),
             filter=FilterArray(self.address_width, most, config.window),
-            router=PacketRouter(link, divided=divided),
-            tokens=Tokens(link, most),
-            packets=PacketQueue(link, 5 if divided else 3, max_flits),
+            unpacker=Unpacker(width, config.link_width),
+            router=PacketRouter(width, divided=divided),
+            tokens=Tokens(width, most),
+            packets=PacketQueue(width, config.link_width, 5 if divided else 3, max_flits),
             boundaries=BoundaryTable(self.address_width, most),
             needed=NeededList(self.address_width, most, config.bitmap, self.data_width),
             list_writer=WordWriter(*port),
             remote_array=RemoteArray(self.data_width),
-            sender=Sender(*port, link, self.max_beats, self.depth),
-            halo=HaloWriter(*port, link, self.max_beats),
+            sender=Sender(*port, width, self.max_beats, self.depth),
+            halo=HaloWriter(*port, width, self.max_beats),
             csr=CsrReader(*port, self.depth, _LIST_DEPTH),
             source_words=WordSerialiser(self.data_width),
             gather=GatherUnit(*port, self.max_beats, self.depth),
-            adder=LocalAdder(self.data_width, link, self.max_beats),
-            reducer=Reducer(*port, link, self.max_beats),
-            guard=PacketGuard(link),
+            adder=LocalAdder(self.data_width, width, self.max_beats),
+            reducer=Reducer(*port, width, self.max_beats),
+            guard=PacketGuard(width),
             lists=SharedReader(4 if divided else 3, *port, _LIST_DEPTH),
             arrays=SharedReader(2, *port, _LIST_DEPTH, beats=True),
             shared=SharedLines(config, *port, self.depth) if divided else None,
@@ -259,7 +260,8 @@ class RingUnit(wiring.Component):
         station, router, packets = units.station, units.router, units.packets
         connect(m, flipped(self.s_axis), station.s_axis)
         connect(m, station.m_axis, flipped(self.m_axis))
-        connect(m, station.o, router.i)
+        connect(m, station.o, units.unpacker.i)
+        connect(m, units.unpacker.o, router.i)
         connect(m, router.features, units.halo.i)
         connect(m, router.partials, units.reducer.i)
         connect(m, router.control, units.tokens.i)

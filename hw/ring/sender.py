@@ -43,7 +43,7 @@ class Sender(wiring.Component):
     ----------
     address_width, data_width
         Widths of the memory port, in bits.
-    link_width
+    width
         Bits of a flit, at most a beat.
     max_beats
         Beats of the longest row.
@@ -69,13 +69,13 @@ class Sender(wiring.Component):
         self,
         address_width: int = 32,
         data_width: int = 256,
-        link_width: int = 64,
+        width: int = 64,
         max_beats: int = 4,
         depth: int = 64,
     ) -> None:
-        if link_width > data_width:
-            raise ValueError(f"link_width must be at most data_width = {data_width}, not {link_width!r}")
-        self.address_width, self.data_width, self.link_width = address_width, data_width, link_width
+        if width > data_width:
+            raise ValueError(f"width must be at most data_width = {data_width}, not {width!r}")
+        self.address_width, self.data_width, self.width = address_width, data_width, width
         self.max_beats, self.depth = max_beats, depth
         super().__init__(
             {
@@ -83,7 +83,7 @@ class Sender(wiring.Component):
                 "position": In(POSITION_BITS),
                 "backward": In(1),
                 "i": In(stream.Signature(Departure)),
-                "o": Out(stream.Signature(Flit(link_width))),
+                "o": Out(stream.Signature(Flit(width))),
                 "idle": Out(1),
                 "request": Out(stream.Signature(ReadRequest(address_width, data_width))),
                 "beat": In(stream.Signature(ReadBeat(data_width), always_ready=True)),
@@ -131,7 +131,7 @@ class Sender(wiring.Component):
     def _send(self, m: Module, departures: stream.Interface, beats: stream.Interface) -> None:
         """Send the header of the departure in turn, then the flits of its beats."""
         rows = self.rows
-        flits_of_a_beat = self.data_width // self.link_width
+        flits_of_a_beat = self.data_width // self.width
         header = Signal(struct(PACKET_HEADER))
         in_row = Signal()
         flit = Signal.like(rows.last_flit)
@@ -154,7 +154,7 @@ class Sender(wiring.Component):
         with m.Else():
             m.d.comb += [
                 self.o.valid.eq(beats.valid),
-                self.o.payload.data.eq(beats.payload.data.word_select(part, self.link_width)),
+                self.o.payload.data.eq(beats.payload.data.word_select(part, self.width)),
                 self.o.payload.last.eq(last_flit),
                 beats.ready.eq(self.o.ready & last_part),
                 departures.ready.eq(beats.valid & self.o.ready & last_flit),

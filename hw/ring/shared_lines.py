@@ -95,14 +95,14 @@ class SharedLines(wiring.Component):
 
     def __init__(self, config: RingConfig, address_width: int = 32, data_width: int = 256, depth: int = 64) -> None:
         self.config, self._port = config, (address_width, data_width)
-        link, most, slots, beats = config.link_width, config.chiplets, config.requests, config.reply_beats
+        width, most, slots, beats = config.width(data_width), config.chiplets, config.requests, config.reply_beats
         port = self._port
         # Internal, named for proofs.
         self.line_table = LineTable(address_width, most)
         self.splitter = LineSplitter(*port, most, beats)
         self.store = ReplyStore(*port, slots, beats)
-        self.receiver = LineReceiver(*port, link, slots, beats)
-        self.server = LineServer(*port, link, most, most * slots, depth)
+        self.receiver = LineReceiver(*port, width, slots, beats)
+        self.server = LineServer(*port, width, most, most * slots, depth)
         super().__init__(
             {
                 "position": In(POSITION_BITS),
@@ -113,9 +113,9 @@ class SharedLines(wiring.Component):
                 "table": Out(stream.Signature(RangeRequest(address_width))),
                 "words": In(stream.Signature(Word())),
                 "lines": Out(lines_members(*port)),
-                "i": In(stream.Signature(Flit(link))),
-                "requests": Out(stream.Signature(Flit(link))),
-                "replies": Out(stream.Signature(Flit(link))),
+                "i": In(stream.Signature(Flit(width))),
+                "requests": Out(stream.Signature(Flit(width))),
+                "replies": Out(stream.Signature(Flit(width))),
                 "cut": In(1),
                 "error": Out(stream.Signature(ErrorReport, always_ready=True)),
                 "readers": Out(reader_members(*port)).array(2),
@@ -178,9 +178,9 @@ class SharedLines(wiring.Component):
 
     def _request(self, m: Module, own: stream.Interface) -> None:
         """Give each piece a slot, then read it or send a request for it."""
-        config, piece, taken = self.config, self.splitter.o, self.store.i
+        piece, taken = self.splitter.o, self.store.i
         bits = exact_log2(8 * LINE_BYTES // self._port[1])
-        m.submodules.sent = sent = Queue(Flit(config.link_width), 2)
+        m.submodules.sent = sent = Queue(self.requests.payload.shape(), 2)
         connect(m, sent.o, flipped(self.requests))
         header, lines = Signal(struct(PACKET_HEADER)), Signal(struct(PACKET_LINES))
         here, ready = Signal(), Signal()

@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw.ring.arrival_queue import ArrivalQueue
 from hw.ring.credit_crossing import CreditCount, CreditCrossing
-from hw.ring.formats import Clocks, Flit, LinkSignature, LinkState, Verdict
+from hw.ring.formats import WORD, Clocks, LinkFlit, LinkSignature, LinkState, Verdict
 from hw.ring.head_queue import HeadQueue
 from hw.ring.link_watch import LinkWatch
 from hw.ring.state_crossing import StateCrossing
@@ -62,10 +62,10 @@ class Station(wiring.Component):
         `verdict` is valid; both may depend on `header` and `asks` combinationally, and must hold until `begins`.
     begins : Out(1)
         The packet begins to move by its verdict, in this cycle; depends on `decided` combinationally.
-    i : stream of `Flit`
+    i : stream of `LinkFlit`
         Packets to send, without long gaps between the flits of a packet. ``ready`` depends on ``valid`` and on
         `decided` combinationally, so a queue is in front.
-    o : stream of `Flit`
+    o : stream of `LinkFlit`
         Packets for this chiplet.
     sent, passed : Out(1)
         A packet entered the ring here; a packet went through.
@@ -105,7 +105,7 @@ class Station(wiring.Component):
         self.free = Signal(range(slots + 1), init=slots)
         # A word is offered a cycle after its write: the two cycles of a hop are this buffer and the link's register.
         buffer = ArrivalQueue if self.own_clock else HeadQueue
-        self.buffer: Any = buffer(Flit(link_width), slots * max_flits)
+        self.buffer: Any = buffer(LinkFlit(link_width), slots * max_flits)
         self.inside, self.passing, self.entering = Signal(), Signal(), Signal()
         self.filling = Signal()
         self.watch = LinkWatch()
@@ -121,8 +121,8 @@ class Station(wiring.Component):
                 "decided": In(1),
                 "verdict": In(Verdict),
                 "begins": Out(1),
-                "i": In(stream.Signature(Flit(link_width))),
-                "o": Out(stream.Signature(Flit(link_width))),
+                "i": In(stream.Signature(LinkFlit(link_width))),
+                "o": Out(stream.Signature(LinkFlit(link_width))),
                 "sent": Out(1),
                 "passed": Out(1),
                 "works": In(1),
@@ -135,7 +135,7 @@ class Station(wiring.Component):
         """Connect buffer, own chiplet and link; decide in each cycle which flit moves."""
         m = Module()
         m.submodules.buffer = buffer = self.buffer
-        m.submodules.taken = taken = Queue(Flit(self.link_width), 2)
+        m.submodules.taken = taken = Queue(LinkFlit(self.link_width), 2)
         m.submodules.watch = watch = self.watch
         connect(m, taken.o, flipped(self.o))
         front, here, free = buffer.o, self.i, self.free
@@ -176,6 +176,10 @@ class Station(wiring.Component):
             self.m_axis.tdata.eq(Mux(passes, front.payload.data, here.payload.data)),
             self.m_axis.tlast.eq(last),
         ]
+        if self.link_width > WORD:
+            # A flit that ends what is lost is full.
+            m.d.comb += buffer.i.payload.words.eq(self.s_axis.tuser)
+            m.d.sync += self.m_axis.tuser.eq(Mux(finish, ~0, Mux(passes, front.payload.words, here.payload.words)))
         self._give(m, moves & front.payload.last)
         m.d.sync += free.eq(Mux(closed, self.slots, free - (self.passed | self.sent) + credit))
         # A neighbour that has not noticed a reset yet may send one more flit.

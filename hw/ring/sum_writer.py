@@ -22,7 +22,7 @@ class SumWriter(wiring.Component):
     ----------
     address_width, data_width
         Widths of the memory port, in bits.
-    link_width
+    width
         Bits of a flit.
     max_beats
         Beats of the longest row of values.
@@ -40,16 +40,14 @@ class SumWriter(wiring.Component):
     o : stream of `WriteRequest`
     """
 
-    def __init__(
-        self, address_width: int = 32, data_width: int = 256, link_width: int = 64, max_beats: int = 4
-    ) -> None:
-        self.data_width, self.link_width = data_width, link_width
+    def __init__(self, address_width: int = 32, data_width: int = 256, width: int = 64, max_beats: int = 4) -> None:
+        self.data_width, self.width = data_width, width
         super().__init__(
             {
                 "start": In(1),
                 "row": In(unsigned(beat_address_width(address_width, data_width))),
                 "stride": In(range(max_beats + 1)),
-                "i": In(stream.Signature(Flit(link_width))),
+                "i": In(stream.Signature(Flit(width))),
                 "o": Out(stream.Signature(WriteRequest(address_width, data_width))),
             }
         )
@@ -59,7 +57,7 @@ class SumWriter(wiring.Component):
         m = Module()
         m.submodules.out = out = Slice(self.o.payload.shape())
         connect(m, out.o, flipped(self.o))
-        half = self.link_width // 2
+        half = self.width // 2
         parts = self.data_width // half
         part = Signal(range(parts))
         address = Signal.like(self.row)
@@ -95,7 +93,7 @@ class SumWriter(wiring.Component):
     def _halves(self) -> tuple[list[Value], list[Value]]:
         """Return the low and the high values of a flit's sums; a negative low adds 1 to its high value."""
         lows, highs = [], []
-        for first in range(0, self.link_width, PARTIAL_BITS):
+        for first in range(0, self.width, PARTIAL_BITS):
             total = self.i.payload.data[first : first + PARTIAL_BITS]
             lows.append(total[:VALUE_BITS])
             highs.append((total[VALUE_BITS:] + total[VALUE_BITS - 1])[:VALUE_BITS])

@@ -22,7 +22,7 @@ class Tokens(wiring.Component):
 
     Parameters
     ----------
-    link_width
+    width
         Bits of a flit.
     chiplets
         Most chiplets of a ring.
@@ -53,7 +53,7 @@ class Tokens(wiring.Component):
         Chiplets that have sent all rows of this pass.
     """
 
-    def __init__(self, link_width: int = 64, chiplets: int = 4) -> None:
+    def __init__(self, width: int = 64, chiplets: int = 4) -> None:
         self.most = chiplets
         super().__init__(
             {
@@ -63,8 +63,8 @@ class Tokens(wiring.Component):
                 "arrive": In(1),
                 "stop": In(1),
                 "code": In(8),
-                "o": Out(stream.Signature(Flit(link_width))),
-                "i": In(stream.Signature(Flit(link_width), always_ready=True)),
+                "o": Out(stream.Signature(Flit(width))),
+                "i": In(stream.Signature(Flit(width), always_ready=True)),
                 "drained": Out(1),
                 "arrived": Out(1),
                 "forget": In(1),

@@ -58,6 +58,22 @@ BLOCKS: tuple[Block, ...] = (
     Block(name="ring.filter_generator", factory="hw.ring.filter_generator:FilterGenerator"),
     Block(name="ring.link_watch", factory="hw.ring.link_watch:LinkWatch"),
     *(Block(name=f"ring.{part}", factory="hw.ring.factories:made", parameters={"name": part}) for part in _RING_PARTS),
+    Block(
+        # Both directions between units and links.
+        name="ring.packer",
+        factory="hw.ring.packer:Packer",
+        parameters={"width": 256, "link_width": 512},
+        bench="tb.ring.test_packing",
+        bench_factory="tb.ring.test_packing:packing",
+        bench_parameters={"width": 128, "link_width": 256},
+        formal="tb.ring.formal_packing",
+        measures=("ring.unpacker",),
+    ),
+    Block(
+        name="ring.unpacker",
+        factory="hw.ring.unpacker:Unpacker",
+        parameters={"width": 256, "link_width": 512},
+    ),
     # Ends of links between two clocks; whole rings of them are run by tb/ring/test_ring_clocks.py.
     Block(name="ring.arrival_queue", factory="hw.ring.factories:made", parameters={"name": "arrival_queue"}),
     Block(

@@ -68,7 +68,7 @@ def _parts() -> dict[str, Any]:
         "adder": LocalAdder(DATA, LINK, ROW_BEATS),
         "reducer": Reducer(32, DATA, LINK, ROW_BEATS),
         "guard": PacketGuard(LINK),
-        "queue": PacketQueue(LINK, 3, 4),
+        "queue": PacketQueue(LINK, LINK, 3, 4),
         "packet_router": PacketRouter(LINK),
         "route_decision": RouteDecision(),
         "tokens": Tokens(LINK, CHIPLETS),

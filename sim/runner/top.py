@@ -151,7 +151,9 @@ def _links(n: int, chiplets: int, ports: dict[str, Pin], wires: list[str]) -> di
     Link n leaves chiplet n; the link of the last chiplet in use goes to chiplet 0.
     """
     node = {}
-    for signal in ("tvalid", "tdata", "tlast", "tstate"):
+    for signal in ("tvalid", "tdata", "tuser", "tlast", "tstate"):
+        if f"m_axis_{signal}" not in ports:
+            continue  # a flit of one word has no count of words
         bits = ports[f"m_axis_{signal}"].width
         wires.append(f"  wire {vector(bits)}link{n}_{signal};")
         node[f"m_axis_{signal}"] = f"link{n}_{signal}"

@@ -36,8 +36,8 @@ from tb.harness.marks import full
 if TYPE_CHECKING:
     from sim.runner.machine import Machine
 
-#: Few slots, and replies of two beats, so that bursts take several packets.
-RING = RingConfig(chiplets=4, link_width=64, slots=2, max_out=16, window=2, bitmap=64, requests=4, reply_beats=2)
+#: Few slots, and replies of two beats, so that bursts take several packets; flits of two beats.
+RING = RingConfig(chiplets=4, link_width=128, slots=2, max_out=16, window=2, bitmap=64, requests=4, reply_beats=2)
 CONFIG = replace(GATHER, scratch_lines=SCRATCH)
 
 

@@ -52,7 +52,8 @@ CONFIG = chiplet_config(
 )  # fmt: skip
 #: Beside each chiplet.
 NEURAL = NeuralConfig(ProcessorConfig(wm_depth=64, xm_depth=8, p_depth=64, table_bits=5), queue=8, depth=16)
-RING = RingConfig(chiplets=MOST, link_width=64, slots=2, max_out=16, window=2, bitmap=64)
+#: Flits of two beats.
+RING = RingConfig(chiplets=MOST, link_width=128, slots=2, max_out=16, window=2, bitmap=64)
 LIMITS = Limits(64, 64, 64, CONFIG.locator.line_words)
 #: What each chiplet has room for, and less: as much as the vertex with most neighbours of karate needs.
 ROOM, TINY = Room(512, 4096, 2, 128), Room(24, 64, 2, 12)

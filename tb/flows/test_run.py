@@ -478,7 +478,7 @@ def test_a_ring_shares_the_lanes_out(tmp_path: Path) -> None:
         ("[ring]\nslots = 1\nchiplets = 2", "ring: slots must be in 2..64, not 1"),
         ("[ring.chiplet]\nhubs = 4", "ring.chiplet.hubs: is unknown; expected depth, groups, pes"),
         ("[ring]\nchiplet = 4", "ring.chiplet: is 4; expected a section with depth, groups, pes"),
-        ("[ring]\nchiplets = 2\nlink_width = 128\n[pe]\ndata_width = 64\nlanes = 4", "link_width must be at most 64"),
+        ("[ring]\nchiplets = 2\nlink_width = 96", "ring: link_width must be 64, 128, 256 or 512, not 96"),
         ("lanes = 4", "has outside of sections a key 'lanes'; expected chiplet, pe, ring, neural and attributes"),
         ("pe = 4", "pe: is 4; expected a section"),
         ("neural = 4", "neural: is 4; expected a section"),

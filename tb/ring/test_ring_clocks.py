@@ -24,7 +24,8 @@ from tb.ring.formal_link import PROOFS
 from tb.ring.test_ring import CONFIG, RING, STALLS, WAYS, Case
 
 CHIPLETS = 3
-OWN = replace(RING, chiplets=CHIPLETS, clocks=Clocks.OWN)
+#: With rows that begin in the flit of their header, as `tb.ring.test_ring` has not.
+OWN = replace(RING, chiplets=CHIPLETS, link_width=128, clocks=Clocks.OWN)
 #: Periods in ps by name, a chiplet each: equal in frequency at any phase, and others.
 RATIOS = {
     "equal": (10_000, 10_000, 10_000),
@@ -236,7 +237,7 @@ def test_what_crossings_cost(slots: int, tmp_path: Path) -> None:
     problem = random_problem(replace(graph, features=rows), Model.GCN, [16, 7], 1)
     placement = Placement.ranges(graph.nodes, CHIPLETS)
     case = Case(problem, placement)
-    one_clock = replace(RING, chiplets=4, slots=slots)
+    one_clock = replace(OWN, chiplets=4, slots=slots, clocks=Clocks.ONE)
     (one,), _ = run_jobs(CONFIG, [case.job], tmp_path, ring=one_clock)
     case.check(one)
     expect_cycles(f"ring.clocks.{slots}.one", one.cycles)
