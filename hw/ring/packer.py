@@ -3,6 +3,7 @@
 from amaranth.hdl import Cat, Cover, Elaboratable, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
+from amaranth.utils import exact_log2
 
 from contracts import PACKET_HEADER, PARTIAL_BITS, VALUE_BITS, PacketKind
 from hw.contracts import struct
@@ -104,5 +105,5 @@ class Packer(wiring.Component):
                 m.d.sync += left.eq(0)
                 for kind, bits in ((PacketKind.FEATURE, VALUE_BITS), (PacketKind.PARTIAL, PARTIAL_BITS)):
                     with m.If(header.kind == kind):
-                        m.d.sync += left.eq((header.elements * bits + WORD - 1) // WORD)
+                        m.d.sync += left.eq((header.elements * bits + (WORD - 1)) >> exact_log2(WORD))
         return used

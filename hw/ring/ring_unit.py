@@ -37,7 +37,7 @@ from hw.ring.unpacker import Unpacker
 
 __all__ = ["RING_OPCODES", "RingUnit"]
 
-#: Beats that a reader of lists may have asked for. With 256 a list is there sooner, and what is combined beside it later.
+#: Beats that a reader of lists may have asked for. With 256 a list is there sooner, what is combined beside it later.
 _LIST_DEPTH = 64
 #: Clients of the reader of words; of the reader of whole beats.
 _BOUNDARIES, _NEEDED, _HUBS, _LINES = range(4)
