@@ -22,6 +22,7 @@ from tb.ring.formal_packing import PROOFS
 
 #: Bits of flits of units, and of the link.
 SIZES = [(64, 128), (64, 512), (128, 128), (256, 256), (256, 512)]
+FIELDS = {field.name: field for field in PACKET_HEADER.fields}
 #: Bits of an element by kind of packet.
 ELEMENT = {PacketKind.FEATURE: VALUE_BITS, PacketKind.PARTIAL: PARTIAL_BITS}
 
@@ -85,7 +86,8 @@ def packets(bench: Bench, count: int, width: int, *, honest: bool) -> list[tuple
             words = -(-elements * ELEMENT[kind] // WORD)
         elif not honest:
             words = bench.random.randrange(40)
-        header = {"kind": kind, "elements": elements, "vid": bench.random.getrandbits(32)}
+        header = {name: bench.random.getrandbits(field.bits) for name, field in FIELDS.items()}
+        header |= {"kind": kind, "elements": elements}
         found.append((PACKET_HEADER.pack(header) | bench.random.getrandbits(WORD * words + 1) >> 1 << WORD, words + 1))
     return found
 
@@ -141,6 +143,34 @@ async def packets_of_any_length_are_taken_apart(dut: Any, idle: float, stall: fl
     bench.drive("unpacker_i", flits(sent, on_link, link_width))
     bench.expect("unpacker_o", flits(sent, of_unit, width))
     await bench.drain()
+
+
+@cocotb.test()
+async def the_longest_rows_have_their_words(dut: Any) -> None:
+    width, link_width = (parameters()[name] for name in ("width", "link_width"))
+    bench = await start(dut, packing(width, link_width))
+    came = collect(bench)
+    sent = []
+    for kind, bits in ELEMENT.items():
+        words = -(-4095 * bits // WORD)
+        header = PACKET_HEADER.pack({"kind": kind, "elements": 4095})
+        sent.append((header | bench.random.getrandbits(WORD * words) << WORD, words + 1))
+    bench.drive("packer_i", flits(sent, of_unit, width))
+    await bench.drain()
+    assert came == flits(sent, on_link, link_width)
+
+
+@cocotb.test()
+async def what_fills_no_flit_is_taken_while_the_link_waits(dut: Any) -> None:
+    width, link_width = (parameters()[name] for name in ("width", "link_width"))
+    bench = await start(dut, packing(width, link_width), stall=1.0)
+    collect(bench)
+    bench.drive("packer_i", of_unit(PACKET_HEADER.pack({"kind": PacketKind.LINES}), 100, width))
+    taken = 0
+    for _ in range(30):
+        await bench.cycles(1)
+        taken += int(dut.packer_i__valid.value) & int(dut.packer_i__ready.value)
+    assert taken == link_width // width
 
 
 @cocotb.test()
