@@ -109,6 +109,8 @@ class RecordReader(wiring.Component):
         # Rows of the record that are summed; whether the row under way is; whether a row has no diagonal.
         self._summed, self._linked = Signal(config.width, reset_less=True), Signal()
         self._wanted = Signal()
+        # A request for a hub has not left yet.
+        self._hub_waits = Signal()
         # The vertex to come is a node; it, or the row to come, is in the share, as all are of a whole record.
         self._is_node, self._inside = Signal(), Signal(init=1)
         self._unlinked = Signal()
@@ -234,7 +236,7 @@ class RecordReader(wiring.Component):
                     m.next = "HEADER"
         self._load_group(m, loads=stores | loads, first=stores)
         self._move(m, self._share(m, header) if config.shares else None)
-        m.d.comb += self.asking.eq(fsm.ongoing("NODES") | fsm.ongoing("HUBS") | self.hub_request.valid)
+        m.d.comb += self.asking.eq(fsm.ongoing("NODES") | fsm.ongoing("HUBS") | self._hub_waits)
         m.d.sync += [
             Cover(records == 0, "as many records as may be"),
             Cover(self.i.valid & begins & (rows == room), "every slot is taken"),
@@ -250,6 +252,8 @@ class RecordReader(wiring.Component):
         kind = data.StructLayout({"request": self.config.request, "hub": 1})
         m.submodules.slice = out = Slice(kind)
         lane, moves, asks = Signal(), Signal(), Signal()
+        # Also one behind a node's request, which may wait for long.
+        m.d.comb += self._hub_waits.eq(self.hub_request.valid | (~out.i.ready & out.behind.hub))
         bits = self.config.vid_bits
         vid = self.i.payload.data.word_select(lane, VID_BITS)[:bits]
         m.d.comb += [

@@ -256,6 +256,33 @@ async def rows_that_nobody_wants_are_left_out(dut: Any, stall: float) -> None:
 
 
 @cocotb.test()
+async def it_asks_until_the_last_hub_is_requested(dut: Any) -> None:
+    """However long requests for nodes in front of it wait: hubs end when nobody asks for them any more."""
+    around = await begin(dut, idle=0.2, back=0.3)
+    bench, rng = around.bench, around.bench.random
+    bench.pace(stall={"node_request": 0.97})
+    left = 0
+
+    def begins(record: dict[str, int]) -> None:
+        nonlocal left
+        left += record["rows"] - record["nodes"]
+
+    def leaves(_: Any) -> None:
+        nonlocal left
+        left -= 1
+
+    bench.monitors["begun"].add_callback(lambda word: begins(bench.codecs["begun"].unpack(word)))
+    bench.monitors["hub_request"].add_callback(leaves)
+    for _ in range(30):
+        around.send(record_of(rng, rng.choice((1, 1, 2, 3)), rng.choice((0, 1, 1, 2))))
+    while around.sent or left:
+        before = left
+        await bench.cycles(1)
+        assert int(dut.asking.value) or not (before and left)
+    await around.done()
+
+
+@cocotb.test()
 @cocotb.parametrize(pace=[0.0, 0.5])
 async def what_does_not_fit_is_refused(dut: Any, pace: float) -> None:
     """Tell it, pass it over to its end, give it no place."""
