@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from amaranth.hdl import Module
-from amaranth.lib import wiring
-
 from hw.memory.axi_merge import AXIMerge
 from hw.memory.word_writer import WordWriter
 from hw.ring.boundary_table import BoundaryTable
@@ -28,6 +25,7 @@ from hw.ring.route_decision import RouteDecision
 from hw.ring.sender import Sender
 from hw.ring.shared_reader import SharedReader
 from hw.ring.tokens import Tokens
+from sim.ring.side_by_side import SideBySide
 
 __all__ = [
     "BITMAP",
@@ -87,26 +85,8 @@ def _parts() -> dict[str, Any]:
     }
 
 
-class RingParts(wiring.Component):
+class RingParts(SideBySide):
     """All parts of a ring unit that can be tried alone; ports are called ``remote_i`` and so on."""
 
     def __init__(self) -> None:
-        members = {}
-        for prefix, part in _parts().items():
-            for name, member in part.signature.members.items():
-                members[f"{prefix}_{name}"] = member
-        super().__init__(members)
-
-    def elaborate(self, platform: object) -> Module:
-        """Pass every port through."""
-        m = Module()
-        for prefix, part in _parts().items():
-            m.submodules[prefix] = part
-            for name, member in part.signature.members.items():
-                outer, inner = getattr(self, f"{prefix}_{name}"), getattr(part, name)
-                for one, other in zip(outer, inner, strict=True) if member.dimensions else [(outer, inner)]:
-                    if member.is_signature:
-                        wiring.connect(m, wiring.flipped(one), other)
-                    else:
-                        m.d.comb += other.eq(one) if member.flow == wiring.In else one.eq(other)
-        return m
+        super().__init__(_parts())

@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from contracts import PACKET_HEADER
 from hw.contracts import struct
-from hw.ring.formats import Flit
+from hw.ring.formats import LinkFlit
 from hw.ring.station import Station
 from hw.stream.queue import Queue
 
@@ -33,7 +33,7 @@ class RingOfStations(wiring.Component):
 
     Attributes
     ----------
-    i, o : streams of `Flit`
+    i, o : streams of `LinkFlit`
         Of every station.
     delay : In(2)
         Cycles for which a header waits for its verdict; until then the verdict is wrong.
@@ -53,8 +53,8 @@ class RingOfStations(wiring.Component):
         self.stations, self.slots, self.max_flits, self.fills = stations, slots, max_flits, fills
         super().__init__(
             {
-                "i": In(stream.Signature(Flit(LINK_WIDTH))).array(stations),
-                "o": Out(stream.Signature(Flit(LINK_WIDTH))).array(stations),
+                "i": In(stream.Signature(LinkFlit(LINK_WIDTH))).array(stations),
+                "o": Out(stream.Signature(LinkFlit(LINK_WIDTH))).array(stations),
                 "delay": In(2),
                 "reset": In(1).array(stations),
                 **{name: In(stations) for name in ("rests", "stop")},
@@ -72,7 +72,7 @@ class RingOfStations(wiring.Component):
             Station(LINK_WIDTH, self.slots, self.max_flits, fills=bool(self.fills)) for _ in range(self.stations)
         ]
         for n, station in enumerate(stations):
-            queue = Queue(Flit(LINK_WIDTH), 2 * self.max_flits)
+            queue = Queue(LinkFlit(LINK_WIDTH), 2 * self.max_flits)
             m.submodules[f"station_{n}"] = ResetInserter(self.reset[n])(station)
             m.submodules[f"queue_{n}"] = ResetInserter(self.reset[n])(queue)
             connect(m, flipped(self.i[n]), queue.i)

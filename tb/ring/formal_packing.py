@@ -3,7 +3,7 @@
 from typing import Any
 
 from amaranth.asserts import AnyConst, AnySeq
-from amaranth.hdl import Assert, Assume, Cover, Module, Signal
+from amaranth.hdl import Assert, Assume, Cover, Module, Mux, Signal
 from amaranth.lib import data
 from amaranth.lib.wiring import Component, connect
 
@@ -75,21 +75,11 @@ class PackingSpec(Component):
         with m.If(now):
             m.d.sync += flit.eq(given.payload)
         with m.If(take & (read == chosen)):
-            m.d.comb += Assert(come.payload.as_value() == flit_or_now(m, now, given, flit))
+            # It may come out in the cycle in which it goes in.
+            m.d.comb += Assert(come.payload.as_value() == Mux(now, given.payload.as_value(), flit))
         m.d.sync += begun.eq(begun + (put & ~inside))
-        m.d.comb += [
-            Cover((begun == 2) & (read == written) & (written == 2 + self.link_width // self.width)),
-        ]
+        m.d.comb += Cover((begun == 2) & (read == written) & (written == 2 + self.link_width // self.width))
         return m
-
-
-def flit_or_now(m: Module, now: Any, given: Any, flit: Signal) -> Signal:
-    """Return the chosen flit, which may come out in the cycle in which it goes in."""
-    word = Signal.like(flit)
-    m.d.comb += word.eq(flit)
-    with m.If(now):
-        m.d.comb += word.eq(given.payload)
-    return word
 
 
 def _proofs(width: int, link_width: int, depth: int) -> list[Proof]:

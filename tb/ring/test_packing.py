@@ -7,9 +7,6 @@ from typing import Any
 
 import cocotb
 import pytest
-from amaranth.hdl import Module
-from amaranth.lib import wiring
-from amaranth.lib.wiring import connect, flipped
 
 from contracts import PACKET_HEADER, PARTIAL_BITS, VALUE_BITS, PacketKind
 from hw.ring.formats import WORD
@@ -18,6 +15,7 @@ from hw.ring.unpacker import Unpacker
 from sim.harness import parameters, simulate
 from sim.harness.bench import Bench, start
 from sim.harness.formal import prove_all
+from sim.ring.side_by_side import SideBySide
 from tb.ring.formal_packing import PROOFS
 
 #: Bits of flits of units, and of the link.
@@ -27,31 +25,9 @@ FIELDS = {field.name: field for field in PACKET_HEADER.fields}
 ELEMENT = {PacketKind.FEATURE: VALUE_BITS, PacketKind.PARTIAL: PARTIAL_BITS}
 
 
-class Packing(wiring.Component):
-    """Both side by side; ports are called ``packer_i`` and so on."""
-
-    def __init__(self, width: int, link_width: int) -> None:
-        self.parts: dict[str, Any] = {"packer": Packer(width, link_width), "unpacker": Unpacker(width, link_width)}
-        super().__init__(
-            {
-                f"{name}_{port}": member
-                for name, part in self.parts.items()
-                for port, member in part.signature.members.items()
-            }
-        )
-
-    def elaborate(self, platform: object) -> Module:
-        """Pass every port through."""
-        m = Module()
-        for name, part in self.parts.items():
-            m.submodules[name] = part
-            connect(m, flipped(getattr(self, f"{name}_i")), part.i)
-            connect(m, part.o, flipped(getattr(self, f"{name}_o")))
-        return m
-
-
-def packing(width: int, link_width: int) -> Packing:
-    return Packing(width, link_width)
+def packing(width: int, link_width: int) -> SideBySide:
+    """Both; ports are called ``packer_i`` and so on."""
+    return SideBySide({"packer": Packer(width, link_width), "unpacker": Unpacker(width, link_width)})
 
 
 def on_link(bits: int, length: int, link_width: int) -> list[dict[str, int]]:
@@ -198,7 +174,7 @@ async def after_a_reset_a_packet_begins(dut: Any) -> None:
 @pytest.mark.parametrize(("width", "link_width"), SIZES)
 def test_packing(width: int, link_width: int) -> None:
     sizes = {"width": width, "link_width": link_width}
-    simulate(packing(**sizes), "tb.ring.test_packing", parameters=sizes)
+    simulate(packing(**sizes), __name__, name="packing", parameters=sizes)
 
 
 def test_proofs() -> None:
