@@ -59,7 +59,8 @@ class Point:
     waits
         Of `ring`, cycles of the first sample, before which all chiplets wait for each other.
     words, copied_words
-        Words of 16 bits on each link, headers and requests among them: of `ring` and of `copied`.
+        Words of 16 bits in the flits on each link, those that a flit leaves empty among them: of `ring` and of
+        `copied`.
     whole, parts, together
         Bytes of offsets, edges and attributes: in the memory of a chiplet that has all; in that of each that has a
         part; in all of these.
