@@ -55,6 +55,8 @@ class MemoryUnit(Protocol):
         Writes have no answer yet.
     errors : streams of `ErrorReport`, always ready
         Failures: reads and writes.
+
+        It may have ``mark`` and ``answered``, see `hw.memory.write_port.WritePort`.
     """
 
     port: tuple[int, int]
@@ -170,6 +172,9 @@ def attach_unit(
         connect(m, request, reads.requests[n])
         connect(m, reads.beats[n], beat)
     connect(m, inner.write, writes.i)
+    mark, answered = getattr(unit, "mark", None), getattr(unit, "answered", None)
+    if mark is not None and answered is not None:
+        m.d.comb += [writes.mark.eq(mark), answered.eq(writes.answered)]
     m.d.comb += unit.writing.eq(writes.busy | (scratch.scratchpad.busy[scratch.number] if scratch else 0))
     for n, (failure, code) in enumerate(((reads.failure, Error.MEMORY_READ), (writes.failure, Error.MEMORY_WRITE))):
         m.d.comb += [

@@ -37,6 +37,8 @@ class WritePort(wiring.Component):
         Beats to write.
     m_axi
         AW, W and B channels.
+    mark, answered
+        1, but for the cycles with `mark`, once all beats that were taken up to the last of these have an answer.
     busy
         1 while writes have no answer or a `failure` is pending; a write counts from the cycle after its acceptance.
     failure
@@ -61,6 +63,8 @@ class WritePort(wiring.Component):
             {
                 "i": In(stream.Signature(WriteRequest(address_width, data_width))),
                 "m_axi": Out(AXI4WriteSignature(address_width, data_width, id_width)),
+                "mark": In(1),
+                "answered": Out(1),
                 "busy": Out(1),
                 "failure": Out(stream.Signature(line_address_width(address_width), always_ready=True)),
             }
@@ -81,7 +85,7 @@ class WritePort(wiring.Component):
         asked, answered = lines.write_port(), registered_read(m, lines)
 
         tail, head = Signal(range(2 * self.outstanding)), Signal(range(2 * self.outstanding))  # accepted, answered
-        accepted = Signal()
+        accepted, marked, waits = Signal(), Signal.like(tail), Signal()
         # Error reporting is not timing-critical and block RAM is slow, so the address is registered.
         failed, line = Signal(), Signal(line_shape, reset_less=True)
         m.d.comb += [
@@ -107,6 +111,12 @@ class WritePort(wiring.Component):
             self.failure.valid.eq(failed),
             line.eq(answered.data),
         ]
+        # Answers come one a cycle, so the marked one is not missed.
+        m.d.comb += self.answered.eq(~waits & ~self.mark)
+        with m.If(self.mark):
+            m.d.sync += [marked.eq(tail + accepted), waits.eq(1)]
+        with m.Elif(head == marked):
+            m.d.sync += waits.eq(0)
         self._channels(m, aw.o, w.o)
         return m
 

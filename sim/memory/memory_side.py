@@ -48,7 +48,7 @@ class MemorySide(wiring.Component):
         Streams of the blocks.
     read_failure, write_failure
         Line addresses of failures.
-    busy
+    mark, answered, busy
         Of the write port.
     """
 
@@ -69,6 +69,8 @@ class MemorySide(wiring.Component):
                 "write_i": In(stream.Signature(WriteRequest(address_width, data_width))),
                 "read_failure": Out(stream.Signature(line, always_ready=True)),
                 "write_failure": Out(stream.Signature(line, always_ready=True)),
+                "mark": In(1),
+                "answered": Out(1),
                 "busy": Out(1),
                 **flat_members("m_axi", Out(AXI4Signature(address_width, data_width, id_width))),
             }
@@ -118,7 +120,7 @@ class MemorySide(wiring.Component):
             self.word_o.payload.second.eq(serialiser.second),
         ]
         wiring.connect(m, wiring.flipped(self.write_i), writer.i)
-        m.d.comb += self.busy.eq(writer.busy)
+        m.d.comb += [self.busy.eq(writer.busy), self.answered.eq(writer.answered), writer.mark.eq(self.mark)]
         for name, block in (("read_failure", arbiter), ("write_failure", writer)):
             wiring.connect(m, block.failure, wiring.flipped(getattr(self, name)))
         return m

@@ -151,7 +151,7 @@ async def begin(dut: Any, **pace: Any) -> MemoryBench:
     component = design()
     memory = Memory(dut, component.beat_bytes, Path(parameters()["directory"]))
     memory.seed(cocotb.RANDOM_SEED)
-    dut.paired.value = 0
+    dut.paired.value = dut.mark.value = 0
     bench = await start(dut, component, **pace)
     image = bench.random.randbytes(SIZE)
     await memory.load(image)

@@ -92,6 +92,36 @@ async def busy_until_the_memory_holds_the_data(dut: Any) -> None:
 
 
 @cocotb.test()
+@cocotb.parametrize(latency=[1, 7, 40], stall=[0.0, 0.5])
+async def a_mark_is_answered_with_what_came_before(dut: Any, latency: int, stall: float) -> None:
+    """While writes go on, and however many come in between: not before the last one in front of it, and soon then."""
+    bench = await begin(dut, idle=0.2)
+    bench.memory.latency(latency)
+    bench.memory.stall(stall)
+    source, outstanding = bench.bench.random, design().outstanding
+    bench.write(random_writes(bench, 600))
+    taken = waited = marks = 0
+    marked: int | None = None
+    while taken < 600:
+        marks_now = marked is None and source.random() < 0.1
+        dut.mark.value = int(marks_now)
+        await bench.bench.cycles(1)
+        taken += int(dut.write_i__valid.value) & int(dut.write_i__ready.value)
+        if marks_now:
+            marked, waited, marks = taken, 0, marks + 1
+            assert not int(dut.answered.value)
+        elif marked is not None:
+            waited += 1
+            if int(dut.answered.value):
+                assert bench.memory.counters()["beats_written"] >= marked
+                marked = None
+            # A round trip, or one for each write with stalls.
+            assert waited < (latency + 20) * (1 if stall == 0.0 else outstanding + 2)
+    assert marks > 5
+    await bench.finish()
+
+
+@cocotb.test()
 async def failing_writes_are_reported_by_line(dut: Any) -> None:
     bench = await begin(dut, stall=0.3)
     bench.memory.stall(0.3)
