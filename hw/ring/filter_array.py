@@ -11,7 +11,7 @@ __all__ = ["FilterArray"]
 #: Ports that are passed through: of the feed, into the window, out of the window.
 _FEED = ("start", "address", "counts", "request", "i", "exhausted")
 _ASKED = ("in_order", "boundaries", "owner", "vid", "next_owner", "next_vid", "advances", "take")
-_FOUND = ("decided", "hit", "late", "outside", "waiting", "lowest")
+_FOUND = ("decided", "hit", "least", "late", "outside", "waiting", "lowest")
 
 
 class FilterArray(wiring.Component):
@@ -26,7 +26,9 @@ class FilterArray(wiring.Component):
     ----------
     start, address, counts, request, i, exhausted
         See `FilterFeed`.
-    in_order, boundaries, owner, vid, next_owner, next_vid, advances, decided, hit, late, outside, take, waiting, lowest
+    in_order, boundaries, owner, vid, next_owner, next_vid, advances, take
+        See `FilterWindow`.
+    decided, hit, least, late, outside, waiting, lowest
         See `FilterWindow`.
     """
 

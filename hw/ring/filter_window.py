@@ -1,13 +1,13 @@
 """Filter window: compares a packet's VID with the next needed VIDs of its owner (R4, R7)."""
 
-from amaranth.hdl import Array, Cat, Cover, Elaboratable, Module, Mux, Signal
+from amaranth.hdl import Array, Cat, Cover, Elaboratable, Module, Mux, Signal, ValueLike
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 __all__ = ["FilterWindow"]
 
 #: Result of looking up a packet's VID: see the ports of the same names.
-_Found = data.StructLayout({"decided": 1, "hit": 1, "late": 1, "outside": 1})
+_Found = data.StructLayout({"decided": 1, "hit": 1, "least": 1, "late": 1, "outside": 1})
 
 
 class FilterWindow(wiring.Component):
@@ -50,6 +50,8 @@ class FilterWindow(wiring.Component):
         The entries of a cycle ago decide whether the packet at the head is needed. Stays set.
     hit : Out(1)
         It is needed.
+    least : Out(1)
+        With `hit`: the packets of all lower entries of the owner have come.
     late : Out(1)
         The window is full of entries below it, so it cannot be compared with its own.
     outside : Out(1)
@@ -89,6 +91,7 @@ class FilterWindow(wiring.Component):
                 "advances": In(1),
                 "decided": Out(1),
                 "hit": Out(1),
+                "least": Out(1),
                 "late": Out(1),
                 "outside": Out(1),
                 "take": In(1),
@@ -100,9 +103,11 @@ class FilterWindow(wiring.Component):
     def elaborate(self, platform: object) -> Elaboratable:
         """Look up two VIDs; register the result of the one that will be at the head."""
         m = Module()
-        here, equal_here = self._look_up(m, "here", self.owner, self.vid)
-        following, equal_next = self._look_up(m, "next", self.next_owner, self.next_vid)
         found, equal = Signal(_Found), Signal(self.entries)
+        # The entry whose packet comes is still there while the next packet is looked up.
+        comes = Mux(self.take & self.hit & (self.owner == self.next_owner), equal, 0)
+        here, equal_here = self._look_up(m, "here", self.owner, self.vid, 0)
+        following, equal_next = self._look_up(m, "next", self.next_owner, self.next_vid, comes)
         with m.If(self.advances):
             m.d.sync += [found.eq(following), equal.eq(equal_next)]
         with m.Else():
@@ -112,6 +117,7 @@ class FilterWindow(wiring.Component):
         m.d.comb += [
             self.decided.eq(found.decided),
             self.hit.eq(found.hit),
+            self.least.eq(found.least),
             self.late.eq(found.late),
             self.outside.eq(found.outside),
         ]
@@ -124,8 +130,11 @@ class FilterWindow(wiring.Component):
         m.d.sync += [Cover(Cat(*self.early).any()), Cover(self.late), Cover(self.hit & self.advances)]
         return m
 
-    def _look_up(self, m: Module, name: str, owner: Signal, vid: Signal) -> tuple[data.View, Signal]:
-        """Compare a VID with all entries of its owner at once; return the result and the entries that are equal."""
+    def _look_up(self, m: Module, name: str, owner: Signal, vid: Signal, comes: ValueLike) -> tuple[data.View, Signal]:
+        """Compare a VID with all entries of its owner at once; return the result and the entries that are equal.
+
+        Packets of the entries `comes` come in this cycle.
+        """
         chosen = data.View(self.vids[0].shape(), Array(v.as_value() for v in self.vids)[owner])
         present, equal, below = (Signal(self.entries, name=f"{name}_{n}") for n in ("present", "equal", "below"))
         m.d.comb += present.eq(Array(self.used)[owner])
@@ -138,6 +147,7 @@ class FilterWindow(wiring.Component):
             finished.eq(self.exhausted.bit_select(owner, 1)),
             found.decided.eq((present & ~below).any() | finished | present.all()),
             found.hit.eq((equal & ~Array(self.early)[owner]).any()),
+            found.least.eq(~(below & ~Array(self.early)[owner] & ~comes).any()),
             found.late.eq(below.all() & ~finished),
             found.outside.eq((vid < starts[owner]) | (vid >= ends[owner])),
         ]

@@ -53,6 +53,14 @@ class FilterWindowSpec(Elaboratable):
             Cover(dut.ordered & here.any() & (there & dut.early[0]).any()),
         ]
         self._turns(m, dut)
+        # A row counts as the least only if no lower one is waited for, and does in each of two cycles.
+        least, before = Signal(), Signal()
+        m.d.comb += least.eq(dut.take & dut.hit & dut.least & (dut.owner == 0))
+        m.d.sync += before.eq(least)
+        m.d.comb += [
+            Assert(~(begun & least & (dut.vid > low)) | ~(here & ~dut.early[0]).any()),
+            Cover(before & least & there.any() & ~dut.ordered),
+        ]
         return m
 
     def _fill(self, m: Module, dut: FilterWindow, begun: Signal) -> None:
