@@ -2,7 +2,7 @@
 
 from amaranth.hdl import Elaboratable, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
-from amaranth.lib.wiring import In, Out, connect, flipped
+from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from contracts import PACKET_HEADER, Error
@@ -37,6 +37,8 @@ class HaloWriter(wiring.Component):
     o : stream of `WriteRequest`
     idle : Out(1)
         No write is pending.
+    written : Out(1)
+        Pulse: the last beat of a row is taken.
     error : stream of `ErrorReport`, always ready
         ``BAD_PACKET`` with the VID of a packet that is longer or shorter than a row; nothing is written behind the
         row.
@@ -51,6 +53,7 @@ class HaloWriter(wiring.Component):
                 "i": In(stream.Signature(Flit(width))),
                 "o": Out(stream.Signature(self._write)),
                 "idle": Out(1),
+                "written": Out(1),
                 "error": Out(stream.Signature(ErrorReport, always_ready=True)),
             }
         )
@@ -58,8 +61,8 @@ class HaloWriter(wiring.Component):
     def elaborate(self, platform: object) -> Elaboratable:
         """Take the address from the header and pack the row behind it."""
         m = Module()
-        m.submodules.out = out = Slice(self._write)
-        connect(m, out.o, flipped(self.o))
+        m.submodules.out = out = Slice(data.StructLayout({"write": self._write, "ends": 1}))
+        write = out.i.payload.write
         parts = self.data_width // self.width
         header = data.View(struct(PACKET_HEADER), self.i.payload.data[: PACKET_HEADER.bits])
         inside = Signal()
@@ -74,9 +77,14 @@ class HaloWriter(wiring.Component):
         m.d.comb += filled.eq(Mux(part == 0, 0, packed))
         m.d.comb += filled.word_select(part, self.width).eq(self.i.payload.data)
         m.d.comb += [
-            out.i.payload.address.eq(address),
-            out.i.payload.data.eq(filled),
-            out.i.payload.strobe.eq(~0),
+            write.address.eq(address),
+            write.data.eq(filled),
+            write.strobe.eq(~0),
+            out.i.payload.ends.eq(self.i.payload.last),
+            self.o.payload.eq(out.o.payload.write),
+            self.o.valid.eq(out.o.valid),
+            out.o.ready.eq(self.o.ready),
+            self.written.eq(out.o.valid & out.o.ready & out.o.payload.ends),
             out.i.valid.eq(self.i.valid & inside & last_part & ~beyond),
             self.i.ready.eq(~inside | ~last_part | beyond | out.i.ready),
             self.idle.eq(~inside & ~out.o.valid),

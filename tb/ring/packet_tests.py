@@ -80,6 +80,14 @@ async def packets_become_rows_in_memory(dut: Any, idle: float, stall: float) -> 
     source: random.Random = bench.random
     errors: list[dict[str, int]] = []
     bench.take("halo_error", errors.append)
+    written: list[int] = []
+
+    async def watch() -> None:
+        while True:
+            await bench.cycles(1)
+            written.append(int(dut.halo_written.value))
+
+    cocotb.start_soon(watch())
     for turn in range(12):
         rows = row_settings(source)
         dut.halo_rows.value = ROWS.pack(rows)
@@ -99,6 +107,7 @@ async def packets_become_rows_in_memory(dut: Any, idle: float, stall: float) -> 
                 address = (rows["base"] + vid * rows["stride"] + n) % ADDRESSES
                 bench.expect("halo_o", [{"address": address, "data": beat, "strobe": WHOLE}])
         errors.clear()
+        written.clear()
         began = bench.cycle
         bench.drive("halo_i", words(packets))
         assert int(dut.halo_idle.value) == 1
@@ -108,6 +117,8 @@ async def packets_become_rows_in_memory(dut: Any, idle: float, stall: float) -> 
         assert idle or stall or bench.cycle - began <= sum(map(len, packets)) + 6
         assert errors == bad
         assert int(dut.halo_idle.value) == 1
+        # With the last beat of each row that is no longer than it may be.
+        assert sum(written) == sum(1 < len(packet) <= rows["last_flit"] + 2 for packet in packets)
 
 
 @cocotb.test()
