@@ -139,6 +139,9 @@ class Chiplet(wiring.Component):
             engine.starts.eq(self.start.valid & self.start.ready),
         ]
         m.d.comb += engine.exchanging.eq(Cat(u.exchanging for u in units if hasattr(u, "exchanging")).any())
+        halo = next((unit.halo for unit in units if hasattr(unit, "halo")), None)
+        if halo is not None and hasattr(engine, "halo"):
+            m.d.comb += engine.halo.eq(halo)
         for unit in units:
             stop, completion = getattr(unit, "stop", None), self.done.payload
             if stop is not None:

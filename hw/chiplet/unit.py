@@ -26,9 +26,9 @@ class Unit(MemoryUnit, Protocol):
     base : In
         Line address that a command's addresses count from.
 
-        A unit may have three more: ``OUTER``, names of its ports that become ports of the chiplet, ``stop``, a stream
+        A unit may have more: ``OUTER``, names of its ports that become ports of the chiplet, ``stop``, a stream
         of `ErrorReport` that is always ready and carries the error with which a run of the chiplet has ended, and
-        ``exchanging``, see `Engine`.
+        ``exchanging`` and ``halo``, see `Engine`.
 
         A unit that goes on with a command that it has answered has ``background``, which says so, and ``ending``: the
         run has no more commands, and ends when there is nothing in the background. ``late`` is the `COMPLETION` of a
@@ -86,6 +86,8 @@ class Engine(Unit, Protocol):
         Its memory ports beside the first one, each a `FurtherPort`.
     exchanging : In(1)
         A unit beside it still fetches rows of others and sends own ones, for a command that it has answered.
+
+        It may have ``halo``, the `hw.ring.formats.HaloRows` that it can read meanwhile.
     """
 
     config: Any

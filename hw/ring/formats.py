@@ -8,14 +8,15 @@ from amaranth.lib.wiring import In, Out
 
 from contracts import PACKET_HEADER, PARTIAL_BITS
 from contracts.parameters import Parameters, size
+from hw.memory.formats import beat_address_width
 
 __all__ = [
-    "WORD", "Clocks", "Flit", "LinkFlit", "LinkSignature", "LinkState", "Phase", "RingConfig", "Verdict",
-    "crossing_words",
+    "OWNERS", "WORD", "Clocks", "Flit", "HaloRows", "LinkFlit", "LinkSignature", "LinkState", "Phase", "RingConfig",
+    "Verdict", "crossing_words",
 ]  # fmt: skip
 
-#: Bits of a chiplet's position on the ring.
-POSITION_BITS = 5
+#: Bits of a chiplet's position on the ring; most chiplets of one.
+POSITION_BITS, OWNERS = 5, 16
 #: Bits of a word of a packet: a header, or elements.
 WORD = PACKET_HEADER.bits
 
@@ -73,7 +74,7 @@ class RingConfig(Parameters):
         If a parameter is out of its range.
     """
 
-    chiplets: int = size(4, 2, 16)
+    chiplets: int = size(4, 2, OWNERS)
     link_width: int = size(64, values=(64, 128, 256, 512))
     clocks: Clocks = Clocks.ONE
     slots: int = size(4, 2, 64)
@@ -132,6 +133,19 @@ class LinkFlit(data.StructLayout):
     def __init__(self, link_width: int) -> None:
         words = {"words": range(link_width // WORD)} if link_width > WORD else {}
         super().__init__({"data": link_width, **words, "last": 1})
+
+
+class HaloRows(data.StructLayout):
+    """Which rows of a chiplet's memory can be read while rows of others come, by beat addresses.
+
+    ``going``: rows come, and not all may be there. ``own``: position of the chiplet, whose own rows are all there.
+    ``starts``: where the rows of each chiplet begin, once they are ``known``; the largest address for one that does not
+    exist. ``limits``: from there up to before this they can be read.
+    """
+
+    def __init__(self, address_width: int, data_width: int) -> None:
+        places = data.ArrayLayout(beat_address_width(address_width, data_width), OWNERS)
+        super().__init__({"going": 1, "known": 1, "own": range(OWNERS), "starts": places, "limits": places})
 
 
 #: Verdict on the packet at the head of a station. ``take``: a copy for this chiplet. ``forward``: on to the next one.

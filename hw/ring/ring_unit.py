@@ -17,7 +17,8 @@ from hw.memory.word_writer import WordWriter
 from hw.ring.boundary_table import BoundaryTable
 from hw.ring.control import RING_OPCODES, Control
 from hw.ring.filter_array import FilterArray
-from hw.ring.formats import POSITION_BITS, Clocks, Phase, RingConfig
+from hw.ring.formats import POSITION_BITS, Clocks, HaloRows, Phase, RingConfig
+from hw.ring.halo_limits import HaloLimits
 from hw.ring.halo_writer import HaloWriter
 from hw.ring.halt import Halt
 from hw.ring.local_adder import LocalAdder
@@ -67,6 +68,7 @@ class _Units:
     remote_array: RemoteArray
     sender: Sender
     halo: HaloWriter
+    limits: HaloLimits
     # Partial sums.
     csr: CsrReader
     source_words: WordSerialiser
@@ -105,6 +107,8 @@ class RingUnit(wiring.Component):
         As for `hw.chiplet.unit.Unit`.
     stop : stream of `ErrorReport`, always ready
         A run of the chiplet has ended with this error, which is reported to the others, once.
+    halo : Out(HaloRows)
+        Which rows the engine can read.
     s_axis, m_axis : LinkSignature
     shared_lines, readers
         If there is SHARE, ``lines`` and ``readers`` of `SharedLines`.
@@ -137,6 +141,9 @@ class RingUnit(wiring.Component):
                 "chiplets": In(POSITION_BITS),
                 "stop": In(stream.Signature(ErrorReport, always_ready=True)),
                 "exchanging": Out(1),
+                "halo": Out(HaloRows(*self.port)),
+                "mark": Out(1),
+                "answered": In(1),
                 "s_axis": In(config.link),
                 "m_axis": Out(config.link),
                 **(
@@ -193,6 +200,7 @@ class RingUnit(wiring.Component):
         self._decide(m, units)
         self._report_progress(m, units)
         self._spread_position(m, units)
+        self._follow_rows(m, units)
         self._start_units(m, units)
         if units.shared is not None:
             self._share(m, units, units.shared)
@@ -218,6 +226,7 @@ class RingUnit(wiring.Component):
             remote_array=RemoteArray(self.data_width),
             sender=Sender(*port, width, self.max_beats, self.depth),
             halo=HaloWriter(*port, width, self.max_beats),
+            limits=HaloLimits(*port, most, self.max_beats),
             csr=CsrReader(*port, self.depth, _LIST_DEPTH),
             source_words=WordSerialiser(self.data_width),
             gather=GatherUnit(*port, self.max_beats, self.depth),
@@ -412,6 +421,29 @@ class RingUnit(wiring.Component):
             m.d.comb += unit.chiplets.eq(self.chiplets)
         for unit in (units.needed, units.filter):
             m.d.comb += unit.boundaries.eq(units.boundaries.boundaries)
+
+    def _follow_rows(self, m: Module, units: _Units) -> None:
+        """Follow the rows that come until they can be read."""
+        limits, control, filter_ = units.limits, units.control, units.filter
+        m.d.comb += [
+            limits.start.eq(control.flow),
+            limits.flows.eq(control.phase == Phase.FLOW),
+            limits.rows.eq(control.rows),
+            limits.boundaries.eq(units.boundaries.boundaries),
+            limits.count.eq(self.chiplets),
+            limits.taken.eq(filter_.take & filter_.hit),
+            limits.least.eq(filter_.least),
+            limits.owner.eq(filter_.owner),
+            limits.vid.eq(filter_.vid),
+            limits.written.eq(units.halo.written),
+            limits.answered.eq(self.answered),
+            self.mark.eq(limits.mark),
+            self.halo.going.eq(self.exchanging),
+            self.halo.own.eq(self.position),
+            self.halo.known.eq(limits.known),
+            self.halo.starts.eq(limits.starts),
+            self.halo.limits.eq(limits.limits),
+        ]
 
     def _share(self, m: Module, units: _Units, shared: SharedLines) -> None:
         """Lead lines of a divided graph from the ring and the own memory to those that read it, and to the ring."""
