@@ -14,10 +14,10 @@ __all__ = ["CombinedReader", "CombinedRow"]
 
 
 class CombinedRow(data.StructLayout):
-    """A row to fetch: where it lies, and its ``config.tag``."""
+    """A row to fetch: where it lies, its ``config.tag``, and whether its vertex is one of those that are summed."""
 
     def __init__(self, config: CommunityConfig, address_width: int) -> None:
-        super().__init__({"range": RangeRequest(address_width), "tag": config.tag})
+        super().__init__({"range": RangeRequest(address_width), "tag": config.tag, "own": 1})
 
 
 class CombinedReader(wiring.Component):

@@ -6,7 +6,7 @@ from typing import Any
 
 from amaranth.hdl import Array, Assert, Cat, Module, Mux, ResetInserter, Signal, Value
 from amaranth.lib import stream, wiring
-from amaranth.lib.wiring import Out, connect, flipped
+from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import exact_log2
 
 from contracts import Error, Opcode
@@ -34,6 +34,7 @@ from hw.locator.locator import Locator
 from hw.memory.unit_port import memory_members
 from hw.pe.core import PECore
 from hw.pe.weight_memory import READERS, WeightMemory
+from hw.ring.formats import HaloRows
 from hw.stream.arbiter import merge
 from hw.stream.black_box import BlackBox
 from hw.stream.crossbar import Crossbar, route
@@ -164,6 +165,8 @@ class CommunityEngine(wiring.Component):
         self._shared = [[name for at, name in enumerate(_SHARED, start=2) if at % count == n] for n in range(count)]
         self.clients, *further = (len(names) + len(_READERS) + (n < graph) for n, names in enumerate(self._shared))
         members = engine_members(self.config, self.clients)
+        if self.config.partials:
+            members["halo"] = In(HaloRows(*self.port))
         for n, clients in enumerate(further, start=1):
             members[f"port_{n}"] = Out(wiring.Signature(memory_members(self.port, clients)))
         super().__init__(members)
@@ -464,7 +467,13 @@ class CommunityEngine(wiring.Component):
             features.go.eq(controller.weights_there),
             cluster.combined_reader.go.eq(controller.weights_there),
         ]
-        connect(m, features.combined, cluster.combined_reader.i)
+        if self.config.partials:
+            m.submodules[cluster.among("halo_gate")] = gate = HaloGate(self.config.community, self.port[0])
+            m.d.comb += gate.halo.eq(self.halo)
+            connect(m, features.combined, gate.i)
+            connect(m, gate.o, cluster.combined_reader.i)
+        else:
+            connect(m, features.combined, cluster.combined_reader.i)
         for pe, port in zip(cluster.pes, vertices.requests, strict=True):
             connect(m, pe.node_request, port)
         connect(m, vertices.o, features.i)
@@ -509,7 +518,7 @@ class CommunityEngine(wiring.Component):
             connect(m, requests.o[n], unit.i)
             connect(m, partials.o[n], unit.partial)
             connect(m, unit.row, rows.i[n])
-            self._want(m, blocks, n)
+            connect(m, unit.wanted, [port for cluster in blocks.clusters for port in cluster.vertices.wanted][n])
             m.d.comb += [
                 unit.start.eq(controller.start),
                 # Loads are others then, so other records are split, and hubs are asked for by other numbers of shares.
@@ -522,22 +531,6 @@ class CommunityEngine(wiring.Component):
         for n, bus in enumerate(rows.o):
             ends = pes[n::buses]
             route(m, bus, bus.payload.pe >> exact_log2(buses), [pe.hub_rows for pe in ends])
-
-    def _want(self, m: Module, blocks: _Blocks, number: int) -> None:
-        """Have the hubs of a unit combined; on a ring those of other chiplets once their rows have come."""
-        controller, wanted = blocks.controller, blocks.units[number].wanted
-        combined = [port for cluster in blocks.clusters for port in cluster.vertices.wanted][number]
-        if not self.config.partials:
-            connect(m, wanted, combined)
-            return
-        m.submodules[f"halo_gate_{number}"] = gate = HaloGate(self.config.community.vid_bits, self.config.hubs)
-        m.d.comb += [
-            gate.exchanging.eq(self.exchanging),
-            gate.first.eq(controller.first),
-            gate.vertices.eq(self._summed(blocks)),
-        ]
-        connect(m, wanted, gate.i)
-        connect(m, gate.o, combined)
 
     def _prefetch_hubs(self, m: Module, blocks: _Blocks) -> None:
         """Have hubs combined before their records are there.

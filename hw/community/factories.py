@@ -7,6 +7,7 @@ from hw.community.combined_reader import CombinedReader
 from hw.community.controller import Controller
 from hw.community.feature_reader import FeatureReader
 from hw.community.formats import CommunityConfig
+from hw.community.halo_gate import HaloGate
 from hw.community.hub_unit import HubUnit
 from hw.community.pe import CommunityPE
 from hw.community.planner import Planner
@@ -24,6 +25,7 @@ __all__ = [
     "combined_reader",
     "controller",
     "feature_reader",
+    "halo_gate",
     "hub_unit",
     "pe",
     "planner",
@@ -57,6 +59,11 @@ def combined_reader(address_width: int = 32, depth: int = 128, **parameters: Any
 def feature_reader(combiners: int, address_width: int = 32, depth: int = 128, **parameters: Any) -> FeatureReader:
     """Return a `FeatureReader`; other parameters as for `CommunityConfig`."""
     return FeatureReader(CommunityConfig(**parameters), combiners, address_width, depth)
+
+
+def halo_gate(address_width: int = 32, depth: int = 512, **parameters: Any) -> HaloGate:
+    """Return a `HaloGate`; other parameters as for `CommunityConfig`."""
+    return HaloGate(CommunityConfig(**parameters), address_width, depth)
 
 
 def hub_unit(*, clients: int, nodes: int, hubs: int, units: int, **parameters: Any) -> HubUnit:

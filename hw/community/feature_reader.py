@@ -118,9 +118,9 @@ class FeatureReader(wiring.Component):
         self.config, self.combiners, self.address_width, self.depth = config, combiners, address_width, depth
         self._reader = RangeReader(address_width, config.data_width, depth)
         self._words_of_beat = exact_log2(config.data_width // _WORD_BITS)
-        #: A row to ask for: its range, the factor of its sums and its tag; whether it is combined.
+        #: A row to ask for: its range, the factor of its sums and its tag; whether it is summed, and combined.
         self._row = data.StructLayout(
-            {"range": RangeRequest(address_width), "source": struct(SCALE), "tag": config.tag, "combined": 1}
+            {"range": RangeRequest(address_width), "source": struct(SCALE), "tag": config.tag, "own": 1, "combined": 1}
         )
         #: What is on its way: a piece of a row, which may begin or end it.
         self._piece = data.StructLayout(
@@ -187,17 +187,19 @@ class FeatureReader(wiring.Component):
         number, stride, at, entry = Signal(32), Signal(17), Signal(32), Signal(Lookup)
         tags = [Signal(self.config.tag, name=f"tag_{stage}") for stage in range(_STAGES - 1)]
         valid = [Signal(name=f"valid_{stage}") for stage in range(_STAGES)]
-        passes = [Signal(name=f"passes_{stage}") for stage in range(_STAGES - 1)]
+        passes, owns = ([Signal(name=f"{name}_{n}") for n in range(_STAGES - 1)] for name in ("passes", "owns"))
         for name in self.config.wish.members:
             m.d.sync += tags[0][name].eq(wish[name])
         m.d.sync += [
             valid[0].eq(begins),
             passes[0].eq(combined),
+            owns[0].eq(summed),
             tags[0].root.eq(root),
             number.eq(Mux(root, own + settings.first_own, Mux(combined, wish.vid, own))),
             stride.eq(Mux(combined, settings.row_stride, settings.stride)),
             valid[1].eq(valid[0]),
             passes[1].eq(passes[0]),
+            owns[1].eq(owns[0]),
             tags[1].eq(tags[0]),
             entry.eq(self.found),
             at.eq(number * stride),
@@ -219,6 +221,7 @@ class FeatureReader(wiring.Component):
             row.range.words.eq(Mux(by_offset, Mux(wrong, 0, words), Mux(passing, settings.row_words, settings.words))),
             row.source.eq(entry.source),
             row.combined.eq(passing),
+            row.own.eq(owns[1]),
             row.tag.eq(tag),
             row.tag.scale.eq(entry.destination),
         ]
@@ -280,6 +283,7 @@ class FeatureReader(wiring.Component):
             self.combined.valid.eq(passes),
             self.combined.payload.range.eq(rows.o.payload.range),
             self.combined.payload.tag.eq(rows.o.payload.tag),
+            self.combined.payload.own.eq(rows.o.payload.own),
             rows.o.ready.eq(Mux(passes, self.combined.ready, asks & ~continues)),
         ]
         first, span, long = range_.address[:bits], Signal(18), Signal()

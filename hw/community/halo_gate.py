@@ -1,77 +1,124 @@
 """Halo gate: holds rows of other chiplets' vertices back until they have come round the ring (I9, R14)."""
 
-from amaranth.hdl import Cover, Module, Mux, Signal
+from typing import Any
+
+from amaranth.hdl import Array, Assert, Cat, Cover, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
 
+from hw.community.combined_reader import CombinedRow
+from hw.community.formats import CommunityConfig
+from hw.ring.formats import OWNERS, HaloRows
+from hw.stream.arbiter import merge
 from hw.stream.queue import Queue
 
 __all__ = ["HaloGate"]
 
+_WORD_BITS = 32
+#: Rows that have left the queue and may come back, and those that come before its level shows it.
+_STAGES = 4
+
 
 class HaloGate(wiring.Component):
-    """Passes wishes for vertices on, those of others only when `exchanging` has ended; until then they are put aside.
+    """Passes own rows on; rows of others are put aside, and leave as soon as they can be read.
 
-    What is put aside holds nobody up: own hubs are combined, and records without others' rows summed, meanwhile.
+    What is put aside circulates, a row a cycle, so that none waits for another one, and holds nobody up as long as
+    there is room. Rows are told apart by where they lie, so it does not matter how the vertices of a tile are numbered.
 
     Parameters
     ----------
-    vid_bits
-        Width of a VID.
+    config : CommunityConfig
+    address_width
+        Of the memory port, in bits.
     depth
-        Wishes that can be put aside, at least 3; each vertex is wished for once a layer.
+        Rows that can be put aside, at least 8.
 
     Attributes
     ----------
-    exchanging : In(1)
-        Others' rows are on their way. Rises before there are wishes.
-    first, vertices : In
-        Own vertices; constant while there are wishes.
-    i, o : streams of unsigned(`vid_bits`)
-        Vertices to fetch, in any order.
+    halo : In(HaloRows)
+        While it is ``going`` limits only rise. It begins before there are rows. What is known stays until it ends.
+    i, o : streams of `CombinedRow`
+        Rows to fetch.
 
     Raises
     ------
     ValueError
-        If `depth` is below 3.
+        If `depth` is below 8.
     """
 
-    def __init__(self, vid_bits: int, depth: int) -> None:
-        if depth < 3:
-            raise ValueError(f"depth must be at least 3, not {depth!r}")
-        self.vid_bits, self.depth = vid_bits, depth
-        wishes = stream.Signature(vid_bits)
+    def __init__(self, config: CommunityConfig, address_width: int = 32, depth: int = 512) -> None:
+        if depth < 2 * _STAGES:
+            raise ValueError(f"depth must be at least {2 * _STAGES}, not {depth!r}")
+        self.config, self.address_width, self.depth = config, address_width, depth
+        self._row = CombinedRow(config, address_width)
         super().__init__(
             {
-                "exchanging": In(1),
-                "first": In(vid_bits),
-                "vertices": In(vid_bits + 1),
-                "i": In(wishes),
-                "o": Out(wishes),
+                "halo": In(HaloRows(address_width, config.data_width)),
+                "i": In(stream.Signature(self._row)),
+                "o": Out(stream.Signature(self._row)),
             }
         )
 
+    def _beat(self, row: Any) -> Any:
+        """Return the address of the first beat of a row."""
+        return row.range.address >> exact_log2(self.config.data_width // _WORD_BITS)
+
     def elaborate(self, platform: object) -> Module:
-        """Put wishes for others' vertices aside; take them from there before any new one."""
+        """Put rows aside; find out in two cycles whose the first one is, and put it back if it cannot be read yet."""
         m = Module()
-        m.submodules.aside = aside = Queue(self.vid_bits, self.depth, storage="block")
-        own, late, opens, offered, waits = (Signal(name=name) for name in ("own", "late", "opens", "offered", "waits"))
+        halo, here = self.halo, stream.Signature(self._row).create(path=("here",))
+        m.submodules.aside = aside = Queue(self._row, self.depth, storage="block")
+        late, can, room, back, new, turn = (
+            Signal(name=name) for name in ("late", "can", "room", "back", "new", "turn")
+        )
+        # Stages behind what is aside: whose rows begin at or before this one, and whose it is.
+        compared, known = (stream.Signature(self._row).create(path=(name,)) for name in ("compared", "known"))
+        begun, owner, beat = Signal(OWNERS), Signal(range(OWNERS)), Signal(len(halo.starts[0]))
+        there, readable = Signal(), stream.Signature(self._row).create(path=("readable",))
         m.d.comb += [
-            own.eq((self.i.payload - self.first)[: self.vid_bits + 1] < self.vertices),
-            late.eq(waits & ~own),
-            aside.i.payload.eq(self.i.payload),
-            aside.i.valid.eq(self.i.valid & late),
-            # What is offered stays.
-            opens.eq(aside.o.valid & ~self.exchanging & ~offered),
-            self.o.payload.eq(Mux(opens, aside.o.payload, self.i.payload)),
-            self.o.valid.eq(opens | (self.i.valid & ~late)),
-            aside.o.ready.eq(opens & self.o.ready),
-            self.i.ready.eq(Mux(late, aside.i.ready, self.o.ready & ~opens)),
+            late.eq(halo.going & ~self.i.payload.own),
+            # At most every other cycle, so that what circulates goes on, too.
+            new.eq(self.i.valid & late & room & ~turn),
+            back.eq(known.valid & ~there & ~new),
+            aside.i.payload.eq(Mux(new, self.i.payload, known.payload)),
+            aside.i.valid.eq(new | back),
+            here.payload.eq(self.i.payload),
+            here.valid.eq(self.i.valid & ~late),
+            self.i.ready.eq(Mux(late, room & ~turn, here.ready)),
+            can.eq(~halo.going | halo.known),
+            beat.eq(self._beat(aside.o.payload)),
+            there.eq(
+                ~halo.going
+                | (owner == halo.own)
+                | (self._beat(known.payload) < Array(limit for limit in halo.limits)[owner])
+            ),
+            readable.payload.eq(known.payload),
+            readable.valid.eq(known.valid & there),
+            known.ready.eq(~known.valid | Mux(there, readable.ready, ~new)),
+            compared.ready.eq(~compared.valid | known.ready),
+            # Whose a row is can be said once it is known where those of each chiplet begin.
+            aside.o.ready.eq(can & compared.ready),
         ]
+        m.d.sync += [room.eq(aside.level < self.depth - _STAGES), turn.eq(new)]
+        with m.If(compared.ready):
+            m.d.sync += [
+                compared.valid.eq(aside.o.valid & can),
+                compared.payload.eq(aside.o.payload),
+                begun.eq(Cat(start <= beat for start in halo.starts)),
+            ]
+        with m.If(known.ready):
+            # Starts ascend; of equal ones the last one's chiplet has rows.
+            m.d.sync += [
+                known.valid.eq(compared.valid),
+                known.payload.eq(compared.payload),
+                owner.eq(sum(begun[n] for n in range(1, OWNERS))),
+            ]
+        rows, passes, _ = merge(m, "rows", [readable, here], self._row)
+        m.d.comb += [self.o.payload.eq(passes), self.o.valid.eq(rows.valid), rows.ready.eq(self.o.ready)]
         m.d.sync += [
-            waits.eq(self.exchanging),
-            offered.eq(self.i.valid & ~late & ~opens & ~self.o.ready),
-            Cover(opens & self.i.valid, "what was put aside goes first"),
-            Cover(aside.o.valid & self.exchanging & self.o.valid & self.o.ready, "an own vertex overtakes"),
+            Assert(~aside.i.valid | aside.i.ready, "what is put aside has a place"),
+            Cover(known.valid & ~there & here.valid & here.ready, "an own row overtakes"),
+            Cover(readable.valid & readable.ready & halo.going, "a row is there while others come"),
         ]
         return m

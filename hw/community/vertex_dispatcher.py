@@ -14,9 +14,6 @@ from hw.stream.slice import Slice
 
 __all__ = ["VertexDispatcher"]
 
-#: Bound of separate vertices whose rows are outstanding.
-_UNDER_WAY = 1024
-
 
 class VertexDispatcher(wiring.Component):
     """Hands out a vertex a cycle: separate ones first, since records of all PEs wait for hubs; PEs have their turns.
@@ -128,7 +125,8 @@ class VertexDispatcher(wiring.Component):
             offers.o.ready.eq(chosen.i.ready),
             records.ready.eq(chosen.i.ready & ~apart),
         ]
-        under_way = Signal(range(_UNDER_WAY))
+        # On a ring all hubs may wait for rows of others.
+        under_way = Signal(range(2 * self.nodes))
         m.d.sync += under_way.eq(under_way + (apart & chosen.i.ready) - self.returned)
         m.d.comb += self.busy.eq(apart | Cat(wanted.valid for wanted in self.wanted).any() | (under_way != 0))
         m.d.sync += Cover(apart & records.valid & chosen.i.ready, "a vertex apart overtakes")

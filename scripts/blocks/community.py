@@ -81,12 +81,12 @@ BLOCKS: tuple[Block, ...] = (
     ),
     Block(
         name="community.halo_gate",
-        factory="hw.community.halo_gate:HaloGate",
-        parameters={"vid_bits": 13, "depth": 512},
+        factory="hw.community.factories:halo_gate",
+        parameters={"partials": True},
         bench="tb.community.test_halo_gate",
         formal="tb.community.formal_halo_gate",
-        bench_parameters={"vid_bits": 7, "depth": 24},
-        narrow={"vid_bits": 3, "depth": 3},
+        bench_parameters={"data_width": 64, "depth": 24, "lanes": 4, "partials": True},
+        narrow={"data_width": 64, "depth": 8, "lanes": 4, "partials": True},
     ),
     Block(
         name="community.feature_reader",

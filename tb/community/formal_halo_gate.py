@@ -1,56 +1,93 @@
-"""Proofs of the halo gate: no row of others before the exchange has ended, and each wish passes once."""
+"""Proofs of the halo gate: no row of others before it can be read; each row passes once."""
 
 from typing import Any
 
 from amaranth.asserts import AnyConst, AnySeq
-from amaranth.hdl import Assert, Assume, Cover, Elaboratable, Module, Signal
+from amaranth.hdl import Assert, Assume, Cover, Elaboratable, Module, Mux, Signal
 
+from hw.community.formats import CommunityConfig
 from hw.community.halo_gate import HaloGate
+from hw.ring.formats import OWNERS
 from sim.harness.formal import Proof, assert_stream, assume_stream
 
-_BITS, _DEPTH = 4, 3
+_CONFIG = CommunityConfig(data_width=64, lanes=4, partials=True)
+_ADDRESS_BITS, _DEPTH, _CHIPLETS = 13, 8, 3
 
 
 class HaloGateSpec(Elaboratable):
-    """Follows one VID beside the gate."""
+    """Numbers rows in their tags, and follows one number."""
 
     def elaborate(self, platform: Any) -> Module:
-        """Compare what passes with what was wished for."""
+        """Compare what passes with what came, and with what the gate was told."""
         m = Module()
-        m.submodules.dut = dut = HaloGate(_BITS, _DEPTH)
-        followed, before = Signal(_BITS), Signal()
+        m.submodules.dut = dut = HaloGate(_CONFIG, _ADDRESS_BITS, _DEPTH)
+        halo, bits = dut.halo, len(dut.halo.starts[0])
         m.d.comb += [
-            dut.exchanging.eq(AnySeq(1)),
-            dut.first.eq(AnyConst(_BITS)),
-            dut.vertices.eq(AnyConst(_BITS + 1)),
+            halo.going.eq(AnySeq(1)),
+            halo.known.eq(AnySeq(1)),
+            halo.own.eq(AnyConst(2)),
             dut.i.valid.eq(AnySeq(1)),
-            dut.i.payload.eq(AnySeq(_BITS)),
+            # What else there is of a row passes with it.
+            dut.i.payload.range.address.eq(AnySeq(len(dut.i.payload.range.address))),
+            dut.i.payload.tag.vid.eq(AnySeq(len(dut.i.payload.tag.vid))),
+            dut.i.payload.own.eq(AnySeq(1)),
             dut.o.ready.eq(AnySeq(1)),
-            followed.eq(AnyConst(_BITS)),
+            Assume(halo.own < _CHIPLETS),
         ]
         assume_stream(m, dut.i, "i")
         assert_stream(m, dut.o, "o")
-        m.d.sync += before.eq(dut.exchanging)
-        comes, leaves = dut.i.valid & dut.i.ready, dut.o.valid & dut.o.ready
-        under_way, all_ = Signal(range(_DEPTH + 2)), Signal(range(_DEPTH + 2))
-        mine = comes & (dut.i.payload == followed)
-        gone = leaves & (dut.o.payload == followed)
-        # It begins before the first wish.
-        m.d.comb += Assume(~(dut.exchanging & ~before) | (~dut.i.valid & (all_ == 0)))
-        m.d.comb += Assume((all_ <= _DEPTH) & (under_way <= _DEPTH))
-        m.d.sync += [under_way.eq(under_way + mine - gone), all_.eq(all_ + comes - leaves)]
-        own = (followed - dut.first)[: _BITS + 1] < dut.vertices
+        # Starts are right as soon as they are known; limits rise.
+        starts = [Signal(bits, name=f"start_{n}") for n in range(_CHIPLETS)]
+        before = [Signal(bits, name=f"before_{n}") for n in range(_CHIPLETS)]
+        m.d.comb += [halo.starts[n].eq(~0) for n in range(_CHIPLETS, OWNERS)]
+        for n in range(_CHIPLETS):
+            m.d.comb += [
+                starts[n].eq(AnyConst(bits)),
+                halo.starts[n].eq(Mux(halo.known, starts[n], AnySeq(bits))),
+                halo.limits[n].eq(AnySeq(bits)),
+                Assume((halo.limits[n] >= before[n]) & (halo.known | (halo.limits[n] == 0))),
+            ]
+            m.d.sync += before[n].eq(halo.limits[n])
+            if n:
+                m.d.comb += Assume(starts[n - 1] <= starts[n])
+        # One exchange, which begins before the first row; a row that is not the chiplet's belongs to some chiplet.
+        begun, ended, knew = Signal(), Signal(), Signal()
+        m.d.sync += [begun.eq(1), ended.eq(ended | ~halo.going), knew.eq(halo.known)]
         m.d.comb += [
-            Assert(~(gone & dut.exchanging) | own),
-            # Nothing passes that was not wished for, or twice.
-            Assert(~gone | mine | (under_way != 0)),
-            Cover(gone & ~own & (under_way == 2)),
-            Cover(leaves & dut.exchanging & (all_ == 2)),
+            Assume(begun | halo.going),
+            Assume(~ended | ~halo.going),
+            Assume(~knew | halo.known | ~halo.going),
+        ]
+        row, gone = dut.i.payload, dut.o.payload
+        beat = gone.range.address >> 1
+        number, coming, leaving = Signal.like(row.tag.vid), Signal(4), Signal(4)
+        comes, leaves = dut.i.valid & dut.i.ready, dut.o.valid & dut.o.ready
+        m.d.comb += [
+            number.eq(AnyConst(len(number))),
+            Assume(~dut.i.valid | (row.tag.vid == coming)),
+            Assume(~dut.i.valid | row.own | ((row.range.address >> 1) >= starts[0])),
+        ]
+        m.d.sync += coming.eq(coming + comes)
+        under_way = Signal(range(16))
+        mine, passes = comes & (row.tag.vid == number), leaves & (gone.tag.vid == number)
+        m.d.sync += under_way.eq(under_way + mine - passes)
+        readable = Signal()
+        for n in range(_CHIPLETS):
+            ends = beat < starts[n + 1] if n + 1 < _CHIPLETS else 1
+            with m.If((beat >= starts[n]) & ends & ((halo.own == n) | (beat < halo.limits[n]))):
+                m.d.comb += readable.eq(1)
+        m.d.sync += leaving.eq(leaving + leaves)
+        m.d.comb += [
+            Assert(~dut.o.valid | gone.own | ended | ~halo.going | (halo.known & readable)),
+            Assert(~passes | (under_way != 0)),
+            Cover(leaves & ~gone.own & halo.going & (halo.own != 0) & (beat < starts[1]) & (under_way == 1)),
+            Cover(leaves & gone.own & halo.going & (gone.tag.vid == 2) & (leaving == 0)),
         ]
         return m
 
 
 PROOFS = [
-    Proof("no_row_of_others_too_early", HaloGateSpec, "bmc", 14),
-    Proof("rows_pass_in_both_ways", HaloGateSpec, "cover", 14),
+    Proof("no_row_of_others_too_early", HaloGateSpec, "bmc", 9),
+    Proof("no_row_of_others_too_early_for_longer", HaloGateSpec, "bmc", 10, quick=False),
+    Proof("rows_pass_in_both_ways", HaloGateSpec, "cover", 12, outer=True),
 ]

@@ -1,4 +1,4 @@
-"""Wishes for others' rows wait until these have come; own ones pass them; each passes once."""
+"""Rows of others wait until they can be read, none for another one; own ones pass them; each passes once."""
 
 from collections import Counter
 from typing import Any
@@ -6,79 +6,136 @@ from typing import Any
 import cocotb
 import pytest
 
+from hw.community.factories import halo_gate
 from hw.community.halo_gate import HaloGate
+from hw.memory.formats import beat_address_width
+from hw.ring.formats import OWNERS, HaloRows
 from sim.harness import parameters, simulate
 from sim.harness.bench import Bench, start
+from sim.harness.codec import Codec
+
+#: Beats of a row, and rows of a chiplet at most.
+_STRIDE, _ROWS = 3, 12
 
 
-async def begin(dut: Any, **pace: Any) -> tuple[Bench, HaloGate, list[int]]:
-    design = HaloGate(**parameters())
-    dut.exchanging.value = dut.first.value = dut.vertices.value = 0
-    bench = await start(dut, design, **pace)
-    passed: list[int] = []
-    bench.take("o", passed.append)
-    return bench, design, passed
+class Gate:
+    """The gate, what it is told of a ring, and what has passed."""
+
+    def __init__(self, bench: Bench, design: HaloGate) -> None:
+        self.bench, self.dut, self.rng, self.design = bench, bench.dut, bench.random, design
+        self.words = design.config.data_width // 32
+        self.passed: list[int] = []
+        self.number = 0
+        self.codec = Codec(HaloRows(design.address_width, design.config.data_width))
+        self.largest = (1 << beat_address_width(design.address_width, design.config.data_width)) - 1
+        bench.take("o", lambda row: self.passed.append(row["tag"]["vid"]))
+        self.ring(2)
+
+    def ring(self, chiplets: int) -> None:
+        """Begin an exchange on a ring of so many chiplets; some may own nothing."""
+        base, sizes = self.rng.randrange(100), [self.rng.choice((0, 1, _ROWS)) for _ in range(chiplets)]
+        self.chiplets, self.own = chiplets, self.rng.randrange(chiplets)
+        ends = [base + _STRIDE * sum(sizes[:n]) for n in range(chiplets + 1)]
+        self.ends, self.limits = ends, [0] * OWNERS
+        self.tell(going=1, known=0)
+
+    def tell(self, going: int, known: int) -> None:
+        """Tell the gate about the exchange; nothing is right about starts that are not known."""
+        starts = self.ends[:-1] + [self.largest] * (OWNERS - self.chiplets)
+        if not known:
+            starts = [self.rng.randrange(self.largest) for _ in starts]
+        fields = {"going": going, "known": known, "own": self.own, "starts": starts, "limits": self.limits}
+        self.dut.halo.value = self.codec.pack(fields)
+
+    def rows(self, count: int) -> list[tuple[int, int, bool, int]]:
+        """Return rows: number, beat, whether it is marked as own, owner. Own ones are marked, or of another tile."""
+        found = []
+        for _ in range(count):
+            owner = self.rng.choice([n for n in range(self.chiplets) if self.ends[n] < self.ends[n + 1]] or [None])
+            if owner is None:
+                break
+            beat = self.rng.randrange(self.ends[owner], self.ends[owner + 1], _STRIDE)
+            mine = owner == self.own and self.rng.random() < 0.7
+            found.append((self.number, beat, mine, owner))
+            self.number = (self.number + 1) % (1 << self.design.config.vid_bits)
+        return found
+
+    def drive(self, rows: list[tuple[int, int, bool, int]]) -> None:
+        """Send rows; the tag's VID is a number."""
+        tag = dict.fromkeys(self.design.config.tag.members, 0)
+        for n, beat, mine, _ in rows:
+            range_ = {"address": beat * self.words, "words": self.words}
+            self.bench.drive("i", [{"range": range_, "tag": tag | {"vid": n}, "own": int(mine)}])
+
+    async def count(self, rows: int) -> None:
+        """Wait until so many have passed."""
+        await self.bench.until(lambda: len(self.passed) == rows)
 
 
-async def _passes(bench: Bench, passed: list[int], count: int) -> None:
-    """Wait until so many have passed."""
-    await bench.until(lambda: len(passed) == count)
+async def begin(dut: Any, **pace: Any) -> Gate:
+    design = halo_gate(**parameters())
+    dut.halo.value = 0
+    return Gate(await start(dut, design, **pace), design)
 
 
 @cocotb.test()
 @cocotb.parametrize(idle=[0.0, 0.6], stall=[0.0, 0.6])
 async def others_wait_and_own_ones_pass(dut: Any, idle: float, stall: float) -> None:
-    """Layer after layer with other own vertices, of which some have no exchange."""
-    bench, design, passed = await begin(dut, idle=idle, stall=stall)
-    rng, vids = bench.random, 1 << design.vid_bits
-    for layer in range(12):
-        first, exchanges = rng.randrange(vids), bool(layer % 3)
-        vertices = rng.choice((0, 1, vids // 3, vids - first))
-        own = {vid for vid in range(first, first + vertices) if vid < vids}
-        dut.first.value, dut.vertices.value, dut.exchanging.value = first, vertices, int(exchanges)
-        await bench.cycles(2)
-        wishes = [rng.randrange(vids) for _ in range(rng.randrange(2 * design.depth))]
-        others = [vid for vid in wishes if vid not in own]
-        # There is room for what is put aside.
-        wishes = [vid for vid in wishes if vid in own] + others[: design.depth]
-        rng.shuffle(wishes)
-        passed.clear()
-        bench.drive("i", wishes)
-        if exchanges:
-            mine = [vid for vid in wishes if vid in own]
-            await _passes(bench, passed, len(mine))
-            await bench.cycles(20)
-            assert Counter(passed) == Counter(mine)
-            # The end may come at any time.
-            late = [rng.randrange(vids) for _ in range(rng.randrange(20))]
-            wishes += late
-            bench.drive("i", late)
-            dut.exchanging.value = 0
-        await _passes(bench, passed, len(wishes))
-        assert Counter(passed) == Counter(wishes)
+    """Exchange after exchange; limits rise at any pace, and an exchange may end before they have."""
+    gate = await begin(dut, idle=idle, stall=stall)
+    for chiplets in (2, 3, 5, 16, 4, 2, 9, 16):
+        gate.ring(chiplets)
+        await gate.bench.cycles(2)
+        rows = gate.rows(gate.design.depth - 4)
+        gate.passed.clear()
+        gate.drive(rows)
+        marked = [n for n, _, mine, _ in rows if mine]
+        await gate.count(len(marked))
+        await gate.bench.cycles(20)
+        # Nothing else before it is known whose rows are where.
+        assert gate.passed == marked
+        others = [row for row in rows if not row[2]]
+        for _ in range(gate.rng.choice((0, 3, 40))):
+            owner = gate.rng.randrange(chiplets)
+            limit = gate.rng.randrange(gate.ends[owner], gate.ends[owner + 1] + 1)
+            gate.limits[owner] = max(gate.limits[owner], limit)
+            gate.tell(going=1, known=1)
+            there = [n for n, beat, _, whose in others if whose == gate.own or beat < gate.limits[whose]]
+            await gate.count(len(marked) + len(there))
+            await gate.bench.cycles(12)
+            assert Counter(gate.passed[len(marked) :]) == Counter(there)
+        late = gate.rows(10)
+        gate.drive(late)
+        gate.tell(going=0, known=0)
+        await gate.count(len(rows) + len(late))
+        assert Counter(gate.passed) == Counter(n for n, *_ in rows + late)
+        await gate.bench.cycles(5)
 
 
 @cocotb.test()
 async def a_reset_leaves_nothing(dut: Any) -> None:
-    bench, design, passed = await begin(dut)
-    dut.exchanging.value = 1
-    await bench.cycles(2)
-    bench.drive("i", list(range(min(design.depth, 6))))
-    await bench.cycles(20)
-    assert passed == []
-    await bench.reset()
-    dut.exchanging.value = 0
-    await bench.cycles(20)
-    assert passed == []
+    gate = await begin(dut)
+    rows: list[Any] = []
+    while not any(row[3] != gate.own for row in rows):
+        gate.ring(4)
+        rows = gate.rows(8)
+    await gate.bench.cycles(2)
+    gate.drive([row for row in rows if row[3] != gate.own])
+    await gate.bench.cycles(30)
+    assert gate.passed == []
+    await gate.bench.reset()
+    gate.tell(going=0, known=0)
+    await gate.bench.cycles(20)
+    assert gate.passed == []
     assert not int(dut.o__valid.value)
 
 
-@pytest.mark.parametrize(("vid_bits", "depth"), [(7, 24), (3, 3), (13, 512)])
-def test_halo_gate(vid_bits: int, depth: int) -> None:
-    sizes = {"vid_bits": vid_bits, "depth": depth}
-    simulate(HaloGate(**sizes), __name__, parameters=sizes, name=f"halo_gate_{depth}")
+@pytest.mark.parametrize(("data_width", "depth"), [(64, 24), (256, 200)])
+def test_halo_gate(data_width: int, depth: int) -> None:
+    sizes = {"data_width": data_width, "depth": depth, "lanes": 4, "partials": True}
+    simulate(halo_gate(**sizes), __name__, parameters=sizes, name=f"halo_gate_{depth}")
 
 
 def test_a_gate_needs_room() -> None:
-    with pytest.raises(ValueError, match="depth must be at least 3, not 2"):
-        HaloGate(4, 2)
+    with pytest.raises(ValueError, match="depth must be at least 8, not 7"):
+        halo_gate(depth=7)
