@@ -41,8 +41,9 @@ class RecordDispatcher(wiring.Component):
 
     Records are kept once, for all PEs, in the words of `hw.community.record_words`. Two words a cycle are read, for the
     PE that `hw.community.smoother.Smoother` selects of those with little in their queues. A replay is the same, so its
-    records may go to other PEs. On a ring, records that name vertices of others are put aside until their rows have
-    come (`hw.community.record_gate.RecordGate`). Records of streams that are `behind` wait in the store for their turn.
+    records may go to other PEs. On a ring, records that name vertices of others are put aside until those that do not
+    have gone (`hw.community.record_gate.RecordGate`). Records of streams that are `behind` wait in the store for their
+    turn.
 
     Parameters
     ----------
@@ -71,7 +72,7 @@ class RecordDispatcher(wiring.Component):
     first, vertices : In
         VIDs that are located, from the first one; constant while records come.
     holds : In(1)
-        Records that name others wait.
+        Records that name others wait for those that do not.
     i
         Beats of records, and the end of every stream.
     o
@@ -230,7 +231,8 @@ class RecordDispatcher(wiring.Component):
             others.replay.eq(self.replay),
             others.i.payload.eq(word.others),
             others.i.valid.eq(words.valid & words.ready & word.last),
-            gate.holds.eq(self.holds),
+            # In their order, in which rows come, once they are all that is left.
+            gate.holds.eq(self.holds & ~none),
             gate.full.eq(~words.ready),
         ]
         return gate.o, none & gate.empty

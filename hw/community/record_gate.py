@@ -11,9 +11,10 @@ __all__ = ["RecordGate"]
 
 
 class RecordGate(wiring.Component):
-    """Passes records on; while it `holds`, those that name vertices of others are put aside, as far as there is room.
+    """Passes records on; while it `holds`, those that name vertices of others are put aside.
 
-    A PE works on few records at once. With those that wait for rows it would soon have no others.
+    A PE works on few records at once. With those that wait for rows it would soon have no others. Without room the
+    first one leaves, so that those that name others stay in their order: that in which their rows come.
 
     Parameters
     ----------
@@ -64,16 +65,17 @@ class RecordGate(wiring.Component):
         parts = {"comes": 1, "waits": 1, "returns": 1}
         kept, inside = Signal(len(parts)), Signal()
         comes, waits, returns = (Signal(name=name) for name in parts)
-        holds, room, known = Signal(), Signal(), self.others.valid
+        holds, room, late, known = Signal(), Signal(), Signal(), self.others.valid
         last_of_i, goes = ends_record(self.i.payload), Signal()
         with m.If(inside):
             m.d.comb += [sig.eq(bit) for sig, bit in zip((comes, waits, returns), kept, strict=True)]
         with m.Else():
             m.d.comb += [
-                returns.eq(aside.o.valid & ~holds),
-                waits.eq(~returns & self.i.valid & known & self.others.payload & holds & room),
+                late.eq(known & self.others.payload & holds),
+                returns.eq(aside.o.valid & ~(holds & room)),
+                waits.eq(~returns & self.i.valid & late & room),
                 # A record that does not fit into the store does not wait for its end.
-                comes.eq(~returns & self.i.valid & (known | (self.full & ~last_of_i)) & ~waits),
+                comes.eq(~returns & self.i.valid & (known | (self.full & ~last_of_i)) & ~late),
             ]
         last, moves, begins = Signal(), Signal(), Signal()
         m.d.comb += [
@@ -96,8 +98,8 @@ class RecordGate(wiring.Component):
         with m.If(moves & last):
             m.d.sync += inside.eq(0)
         m.d.sync += [
-            Cover(begins & returns & self.i.valid, "what was put aside goes first"),
+            Cover(begins & returns & self.i.valid & ~holds, "what was put aside goes first"),
             Cover(begins & comes & holds & ~self.empty, "a record overtakes"),
-            Cover(begins & comes & self.others.payload & holds, "no room"),
+            Cover(begins & returns & holds, "no room"),
         ]
         return m
