@@ -103,13 +103,15 @@ class Locator:
         Symmetric.
     schedule, limits
         Of the run.
+    degrees
+        int64 [nodes], of the vertices, if the graph is a part of theirs; default: those of the graph.
     """
 
-    def __init__(self, graph: Graph, schedule: Schedule, limits: Limits) -> None:
+    def __init__(self, graph: Graph, schedule: Schedule, limits: Limits, degrees: IntArray | None = None) -> None:
         graph.require_symmetric("communities")
         schedule.require_end()
         self.graph, self.schedule, self.limits = graph, schedule, limits
-        self.degrees = graph.degrees
+        self.degrees = graph.degrees if degrees is None else degrees
         self.done = np.zeros(graph.nodes, dtype=np.bool_)
         self.marked = np.full(graph.nodes, -1, dtype=np.int64)
         self.round, self.threshold, self.previous = 0, schedule.threshold, _NEVER

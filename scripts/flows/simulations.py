@@ -27,7 +27,8 @@ from golden.model.topology import Topology
 from golden.program.chiplet import by_topology
 from golden.program.session import Session
 from golden.ring.by_graphs import graphs_apart
-from golden.ring.image import build_images, travelling_first
+from golden.ring.image import build_images
+from golden.ring.need import by_need
 from golden.ring.partition import imbalance, placed_apart, sums_pay
 from golden.ring.placement import CHIPLETS_MAX, Placement
 from golden.ring.traffic import Traffic, traffic
@@ -213,7 +214,8 @@ def place(
             pays = sums_pay(there, placement, min(widest, ring.max_out), ring.link_width)
             placement = placement if pays else placement.without_sums
         # Chiplets with community PEs combine what stays there beside their sums.
-        order, placement = travelling_first(there, placement)
+        assert search is not None
+        order, placement = by_need(there, placement, search.schedule, search.limits, room_of(config))
         position = order[position]
     seconds = time.perf_counter() - began
     return Placed(name, problem.relabelled(position), position, placement, search, seconds)
