@@ -18,7 +18,12 @@ _TIMES = 2
 
 
 def by_need(
-    graph: Graph, placement: Placement, schedule: Schedule, limits: Limits, room: Room | None = None
+    graph: Graph,
+    placement: Placement,
+    schedule: Schedule,
+    limits: Limits,
+    room: Room | None = None,
+    names: IntArray | None = None,
 ) -> tuple[IntArray, Placement]:
     """Give the vertices of each chiplet new numbers: those whose rows others need first come first, then the rest.
 
@@ -33,6 +38,8 @@ def by_need(
         Of the location, which gives the order of records.
     room
         Capacity of a chiplet, whose tiles are located one after another; None: unlimited.
+    names
+        int64 [nodes], user's number of each VID, for messages; default: the VIDs.
 
     Returns
     -------
@@ -50,13 +57,18 @@ def by_need(
     if placement.has_sums or not graph.symmetric:
         # Sums begin when all rows have come.
         return position, placement
-    owners = placement.owners(np.arange(graph.nodes))
+    vids = np.arange(graph.nodes)
+    owners, names = placement.owners(vids), vids if names is None else names
     for _ in range(_TIMES):
-        now = graph.relabelled(position)
+        now, called = graph.relabelled(position), names[np.argsort(position)]
         need = np.full(graph.nodes, np.inf)
         for chiplet in range(placement.chiplets):
-            for vids, when in _needs(now, *placement.range(chiplet), schedule, limits, room):
-                need[vids] = np.minimum(need[vids], when)
+            first, end = placement.range(chiplet)
+            offsets = now.offsets[first : end + 1]
+            sources = now.edges[offsets[0] : offsets[-1]]
+            part = Subgraph(graph.name, first, offsets - offsets[0], sources, graph.nodes, called)
+            for others, when in _needs(part, schedule, limits, room):
+                need[others] = np.minimum(need[others], when)
         order = np.lexsort((need, owners))
         after = np.empty_like(order)
         after[order] = np.arange(order.size)
@@ -64,35 +76,29 @@ def by_need(
     return position, placement
 
 
-def _needs(
-    graph: Graph, first: int, end: int, schedule: Schedule, limits: Limits, room: Room | None
-) -> Iterator[tuple[IntArray, float]]:
+def _needs(part: Subgraph, schedule: Schedule, limits: Limits, room: Room | None) -> Iterator[tuple[IntArray, float]]:
     """Yield the VIDs of others that each record of a chiplet needs, and the share of its work that is done then."""
-    offsets = graph.offsets[first : end + 1]
-    sources, offsets = graph.edges[offsets[0] : offsets[-1]], offsets - offsets[0]
-    subgraph = Subgraph(graph.name, first, offsets, sources, graph.nodes, np.arange(graph.nodes))
-    tiles = [range(end - first)]
-    if not subgraph.fits(room, schedule, limits):
-        tiles = [range(tile.first, tile.first + tile.vertices) for tile in parted(subgraph, room, schedule, limits)]
+    tiles = [range(part.owned)]
+    if not part.fits(room, schedule, limits):
+        tiles = [range(tile.first, tile.first + tile.vertices) for tile in parted(part, room, schedule, limits)]
     needs, work = [], [0]
     for tile in tiles:
-        for nodes in _records(subgraph, tile, schedule, limits):
-            rows = np.concatenate([np.arange(offsets[node], offsets[node + 1]) for node in nodes])
-            others = sources[rows]
-            others = others[(others < first) | (others >= end)]
+        for nodes in _records(part, tile, schedule, limits):
+            sources = np.concatenate([part.edges[part.offsets[node] : part.offsets[node + 1]] for node in nodes])
+            others = sources[(sources < part.first) | (sources >= part.first + part.owned)]
             if others.size:
                 needs.append(others)
-                work.append(work[-1] + rows.size)
+                work.append(work[-1] + sources.size)
     yield from ((vids, done / work[-1]) for vids, done in zip(needs, work[1:], strict=True))
 
 
-def _records(subgraph: Subgraph, tile: range, schedule: Schedule, limits: Limits) -> Iterator[IntArray]:
+def _records(part: Subgraph, tile: range, schedule: Schedule, limits: Limits) -> Iterator[IntArray]:
     """Yield the nodes of each record of a tile, counted from the first own vertex."""
-    offsets = subgraph.offsets[tile.start : tile.stop + 1]
-    degrees, first = np.diff(offsets), subgraph.first + tile.start
-    sources, rows = subgraph.edges[offsets[0] : offsets[-1]] - first, np.repeat(np.arange(len(tile)), degrees)
+    offsets = part.offsets[tile.start : tile.stop + 1]
+    degrees, first = np.diff(offsets), part.first + tile.start
+    sources, rows = part.edges[offsets[0] : offsets[-1]] - first, np.repeat(np.arange(len(tile)), degrees)
     inside = (sources >= 0) & (sources < len(tile))
-    graph = Graph.from_edges(subgraph.name, len(tile), sources[inside], rows[inside])
+    graph = Graph.from_edges(part.name, len(tile), sources[inside], rows[inside])
     for record in Locator(graph, schedule, limits, degrees).run().records:
         if record.part == 0:
             yield record.nodes + tile.start

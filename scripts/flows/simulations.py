@@ -215,7 +215,9 @@ def place(
             placement = placement if pays else placement.without_sums
         # Chiplets with community PEs combine what stays there beside their sums.
         assert search is not None
-        order, placement = by_need(there, placement, search.schedule, search.limits, room_of(config))
+        order, placement = by_need(
+            there, placement, search.schedule, search.limits, room_of(config), np.argsort(position)
+        )
         position = order[position]
     seconds = time.perf_counter() - began
     return Placed(name, problem.relabelled(position), position, placement, search, seconds)

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 from contracts import Split
+from contracts.errors import InputError
+from golden.community.tiles import Room
 from golden.datasets import load
 from golden.graph import Graph, IntArray
 from golden.locator.locator import Limits
@@ -54,6 +56,13 @@ def test_owners_stay_and_travelling_rows_are_first(name: str, chiplets: int) -> 
     leaves = np.asarray(plan(graph.relabelled(position), after).consumers.any(axis=1), dtype=np.int64)
     for chiplet in range(chiplets):
         assert not (np.diff(leaves[slice(*after.range(chiplet))]) > 0).any()
+
+
+def test_a_vertex_that_does_not_fit_has_the_users_name() -> None:
+    graph = load("karate")
+    names = np.arange(100, 100 + graph.nodes)
+    with pytest.raises(InputError, match="karate, vertex 100: has 16 neighbours; expected at most 15 "):
+        by_need(graph, Placement.ranges(graph.nodes, 2), ANY.schedule(graph), LIMITS, Room(16, 4096, 1, 16), names)
 
 
 @pytest.mark.parametrize("chiplets", [2, 4])
