@@ -43,7 +43,8 @@ class Scratchpad(wiring.Component):
     """One memory for all units of a chiplet: a beat is read and a beat is written in every cycle.
 
     Bursts of different units come in turn and are answered in the order in which they are taken, the first beat three
-    cycles later. What a unit has written is read by every burst that is asked for while its `busy` is 0.
+    cycles later. What a unit has written is read by every burst that is asked for while its `busy` is 0, and a
+    beat by those that are asked for three cycles after it was taken, or later.
 
     Parameters
     ----------
