@@ -80,7 +80,7 @@ BLOCKS: tuple[Block, ...] = (
         parameters={"address_width": 32, "data_width": 256, "chiplets": 16, "max_beats": 4},
         bench="tb.ring.test_halo_limits",
         formal="tb.ring.formal_limits",
-        bench_parameters={"address_width": 32, "data_width": 64, "chiplets": 5, "max_beats": 5},
+        bench_parameters={"address_width": 32, "data_width": 64, "chiplets": 16, "max_beats": 5},
         narrow={"address_width": 32, "data_width": 64, "chiplets": 2, "max_beats": 2},
     ),
     # Ends of links between two clocks; whole rings of them are run by tb/ring/test_ring_clocks.py.

@@ -32,7 +32,7 @@ class Pass:
         self.beats = 1 << beat_address_width(design.address_width, design.data_width)
         self.chiplets = design.chiplets
         sizes = [self.rng.choice((0, 1, 30)) for _ in range(count)]
-        first = self.rng.randrange(1 << 16)
+        first = self.rng.randrange((1 << 32) - 1000)
         self.boundaries = [first + sum(sizes[:n]) for n in range(count + 1)]
         self.boundaries += [self.rng.getrandbits(32) for _ in range(design.chiplets - count)]
         self.rows = {"base": self.rng.randrange(self.beats), "stride": self.rng.randrange(1, design.max_beats + 1)}
