@@ -35,8 +35,7 @@ def graphs_apart(graph: Graph, chiplets: int) -> tuple[IntArray, Placement]:
     member = graph.graph_of >= 0
     group = np.where(member, number[graph.graph_of], number)
     order = np.lexsort((np.arange(graph.nodes), ~member, group))
-    position = np.empty_like(order)
-    position[order] = np.arange(graph.nodes)
+    position = np.argsort(order)
 
     # A vertex costs its row and its edges; a small graph belongs where its middle falls.
     costs = np.bincount(group, graph.degrees + 1, heads.size)

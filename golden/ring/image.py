@@ -81,9 +81,7 @@ def travelling_first(graph: Graph, placement: Placement) -> tuple[IntArray, Plac
     wanted = plan(graph, placement)
     leaves = np.zeros(graph.nodes, dtype=np.bool_)
     leaves[_leaving(wanted)] = True
-    order = np.lexsort((~leaves, placement.owners(np.arange(graph.nodes))))
-    position = np.empty_like(order)
-    position[order] = np.arange(order.size)
+    position = np.argsort(np.lexsort((~leaves, placement.owners(np.arange(graph.nodes)))))
     return position, replace(placement, hubs=np.sort(position[placement.hubs]))
 
 

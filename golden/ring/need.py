@@ -69,10 +69,7 @@ def by_need(
             part = Subgraph(graph.name, first, offsets - offsets[0], sources, graph.nodes, called)
             for others, when in _needs(part, schedule, limits, room):
                 need[others] = np.minimum(need[others], when)
-        order = np.lexsort((need, owners))
-        after = np.empty_like(order)
-        after[order] = np.arange(order.size)
-        position = after[position]
+        position = np.argsort(np.lexsort((need, owners)))[position]
     return position, placement
 
 

@@ -82,8 +82,7 @@ def placed_apart(graph: Graph, chiplets: int, work: IntArray | None = None) -> t
     owner = partition(graph, chiplets, work)
     owner = _round_the_ring(graph, owner, chiplets)[owner]
     order = np.argsort(owner, kind="stable")
-    position = np.empty_like(order)
-    position[order] = np.arange(order.size)
+    position = np.argsort(order)
     boundaries = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=chiplets))])
     return position, Placement.at(boundaries, np.sort(position[_hubs(graph, owner, chiplets)]))
 
