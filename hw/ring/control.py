@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from amaranth.hdl import Elaboratable, Module, Mux, Signal, Value
-from amaranth.lib import stream, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import exact_log2
 
@@ -17,9 +17,10 @@ from hw.graph.formats import CsrRequest
 from hw.memory.formats import RangeRequest
 from hw.ring.formats import POSITION_BITS, Phase, RingConfig
 from hw.ring.list_control import ListControl, ListSettings
+from hw.ring.send_queue import Part
 from hw.ring.sender import RowSettings
 
-__all__ = ["RING_OPCODES", "Control"]
+__all__ = ["RING_OPCODES", "Control", "ExchangeSettings"]
 
 #: Commands that the ring unit carries out, and the cycle in which each is accepted or refused.
 _DECIDED = {Opcode.LIST: 2, Opcode.SCATTER: 2, Opcode.REDUCE: 2, Opcode.BARRIER: 1}
@@ -35,13 +36,25 @@ _SHARE_DECIDED, _SHARE_SLOTS = 2, ("offsets", "table", "attributes", "edges", "g
 _ELEMENTS_OF_GRANULE = exact_log2(GRANULE)
 
 
+class ExchangeSettings(data.StructLayout):
+    """What all parts of an exchange have in common, beside the sizes of rows.
+
+    ``needed``: word address of the needed list. ``in_order``: rows match in order (R7). ``backward``: they are gradients
+    (R16).
+    """
+
+    def __init__(self, address_width: int = 32) -> None:
+        super().__init__({"needed": RangeRequest(address_width)["address"].shape, "in_order": 1, "backward": 1})
+
+
 class Control(wiring.Component):
     """One command at a time; units are started in order and waited for.
 
     LIST: boundary table; list of what is needed, from the edges, beside the commands behind it
     (`hw.ring.list_control.ListControl`). SCATTER: rows both ways once there is the list, part by part, until with the
-    last part all chiplets have drained. All but the last part are answered before, with ``beside`` that one too; the
-    next command waits for the end of the part. REDUCE: hubs and own shares. BARRIER: until all have arrived. An error
+    last part all chiplets have drained. All but the last part are answered when they are in the queue of those to be
+    sent (`hw.ring.send_queue.SendQueue`), with ``beside`` that one too, at once; other commands wait until all parts
+    that were given are sent. REDUCE: hubs and own shares. BARRIER: until all have arrived. An error
     ends the wait, and stays until the next reset: every later command is answered with it, also if it was found behind
     the answer.
 
@@ -81,13 +94,15 @@ class Control(wiring.Component):
         Of the command's layer.
     last_sum_flit : Out(12)
         Flits of a row of sums, less one.
+    exchange : Out(ExchangeSettings)
+        From `flow` on.
     load, build, flow, reduce : Out(1)
         For a cycle: start the units of this phase.
-    send : Out(1)
-        For a cycle: start to send a part of the rows.
+    parts : stream of `hw.ring.send_queue.Part`
+        Own rows to send, from `flow` on.
     loaded, listed, sent, drained, reduced : In(1)
-        The boundary table is read; the needed list is written; own rows are on the ring; all others' rows have come
-        and are written; all hubs are done and written.
+        The boundary table is read; the needed list is written; the rows of all `parts` are on the ring; all others'
+        rows have come and are written; all hubs are done and written.
     exchanging : Out(1)
         A SCATTER that has been answered goes on beside other commands (`beside`); from before its answer until all
         rows have come, or it has failed.
@@ -95,8 +110,8 @@ class Control(wiring.Component):
         Rows are still waited for.
     lowest : In(32)
         A VID of theirs.
-    offsets, hubs : streams of `RangeRequest`
-        The out-edges' offsets of a SCATTER, the hub table of a REDUCE.
+    hubs : stream of `RangeRequest`
+        The hub table of a REDUCE.
     shares : stream of `CsrRequest`
         Sources of the own shares.
     drain, forget, arrive, pass_ : Out(1)
@@ -128,9 +143,7 @@ class Control(wiring.Component):
         decided = {**_DECIDED, **({Opcode.SHARE: _SHARE_DECIDED} if divided else {})}
         slots = {**_SLOTS, **({Opcode.SHARE: _SHARE_SLOTS} if divided else {})}
         self._front = front = CommandFrontEnd(decided, address_width, error_sources, slots=slots, sticky=True)
-        pulses = {
-            name: Out(1) for name in ("load", "build", "flow", "send", "reduce", "drain", "forget", "arrive", "pass_")
-        }
+        pulses = {name: Out(1) for name in ("load", "build", "flow", "reduce", "drain", "forget", "arrive", "pass_")}
         flags = ("loaded", "listed", "sent", "drained", "reduced", "missing", "arrived")
         members = front.signature.members
         super().__init__(
@@ -142,11 +155,12 @@ class Control(wiring.Component):
                 "phase": Out(Phase),
                 "rows": Out(RowSettings(address_width, data_width, max_beats)),
                 "last_sum_flit": Out(12),
+                "exchange": Out(ExchangeSettings(address_width)),
                 **pulses,
                 **{name: In(1) for name in flags},
                 "lowest": In(32),
                 "exchanging": Out(1),
-                "offsets": Out(stream.Signature(RangeRequest(address_width))),
+                "parts": Out(stream.Signature(Part(address_width))),
                 "hubs": Out(stream.Signature(RangeRequest(address_width))),
                 "shares": Out(stream.Signature(CsrRequest(address_width))),
                 **({**dict.fromkeys(("share", "tabling", "shared"), Out(1)), "tabled": In(1)} if divided else {}),
@@ -182,8 +196,10 @@ class Control(wiring.Component):
             *(outer.eq(line) for outer, line in zip(self.lines, front.lines, strict=True)),
         ]
         listed = Signal()  # there is a list, or will be
-        self._size(m, listed)
-        asks, asked = Signal(3), Signal(3)
+        phase, exchanging = Signal(Phase), Signal()
+        due = self._flow(m, phase)
+        self._size(m, listed, due | (phase == Phase.FLOW))
+        asks, asked = Signal(2), Signal(2)
         self._request(m, asks, asked)
         sharing = front.opcode == Opcode.SHARE if self.divided else None
         scatter, reduce = front.view(Opcode.SCATTER), front.view(Opcode.REDUCE)
@@ -196,12 +212,11 @@ class Control(wiring.Component):
             with m.If(front.failed):
                 end()
 
-        phase, exchanging = Signal(Phase), Signal()
-        lists, starts_list = self._list(m, phase)
+        lists, starts_list = self._list(m, phase, due)
         m.d.sync += self.exchanging.eq(exchanging)
 
         def beside() -> None:
-            m.d.comb += [front.early.eq(scatter.more | scatter.beside), exchanging.eq(scatter.beside)]
+            m.d.comb += [front.early.eq(scatter.beside), exchanging.eq(scatter.beside)]
 
         with m.FSM():
             with m.State("IDLE"):
@@ -212,9 +227,7 @@ class Control(wiring.Component):
                             m.d.comb += [starts_list.eq(1), front.done.eq(1)]
                             m.d.sync += listed.eq(1)
                         with m.Case(Opcode.SCATTER):
-                            m.next = "LISTING"
-                            with m.If(~lists):
-                                m.next = "FLOW_START"
+                            m.next = "SCATTER"
                         with m.Case(Opcode.REDUCE):
                             m.next = "REDUCE"
                             with m.If(reduce.hub_count == 0):
@@ -226,28 +239,20 @@ class Control(wiring.Component):
                             with m.Case(Opcode.SHARE):
                                 m.d.comb += self.arrive.eq(1)
                                 m.next = "MEET"
-            with m.State("LISTING"):
+            with m.State("SCATTER"):
                 beside()
-                with m.If(~lists):
-                    m.next = "FLOW_START"
+                m.d.comb += self.parts.valid.eq(1)
+                with m.If(self.parts.ready):
+                    m.next = "FLOW"
+                    with m.If(scatter.more):
+                        end()
                 unless_failed()
-            with m.State("FLOW_START"):
-                beside()
-                # What is needed comes in one go, whatever the parts of others are.
-                m.d.comb += [self.flow.eq(phase != Phase.FLOW), self.send.eq(1)]
-                m.d.sync += phase.eq(Phase.FLOW)
-                m.next = "FLOW"
             with m.State("FLOW"):
                 beside()
-                m.d.comb += asks[0].eq(1)
-                with m.If(scatter.more):
-                    with m.If(front.answered & (self.sent | front.failed)):
-                        end()
-                with m.Else():
-                    with m.If(self.sent):
-                        m.d.comb += self.drain.eq(1)
-                        m.next = "DRAIN"
-                    unless_failed()
+                with m.If((phase == Phase.FLOW) & self.sent):
+                    m.d.comb += self.drain.eq(1)
+                    m.next = "DRAIN"
+                unless_failed()
             with m.State("DRAIN"):
                 beside()
                 with m.If(self.drained):
@@ -262,7 +267,7 @@ class Control(wiring.Component):
                 m.d.sync += phase.eq(Phase.REDUCE)
                 m.next = "HUBS"
             with m.State("HUBS"):
-                m.d.comb += [asks[1].eq(1), asks[2].eq(1)]
+                m.d.comb += asks.eq(~0)
                 with m.If(self.reduced):
                     m.d.sync += phase.eq(Phase.NONE)
                     end()
@@ -279,11 +284,38 @@ class Control(wiring.Component):
                 self._share(m, unless_failed)
         return m
 
-    def _list(self, m: Module, phase: Value) -> tuple[Value, Signal]:
-        """Have a list made; return whether that goes on, and what begins it. A command that reads lists waits."""
+    def _flow(self, m: Module, phase: Signal) -> Signal:
+        """Let rows come and go once there is the list; return whether parts wait for that."""
+        front, given, due = self._front, self.parts, Signal()
+        scatter, entries = front.view(Opcode.SCATTER), Signal(32)  # of the offsets
+        m.d.sync += entries.eq(scatter.vertices * self.chiplets + 1)
+        m.d.comb += [
+            given.payload.first_vertex.eq(scatter.first_vertex),
+            given.payload.offsets.address.eq(front.words(Opcode.SCATTER, "offsets")),
+            given.payload.offsets.words.eq(entries),
+            # What is needed comes in one go, whatever the parts of others are.
+            self.flow.eq(due & (self.phase == Phase.NONE) & ~front.failed),
+        ]
+        with m.If(self.flow):
+            m.d.sync += [due.eq(0), phase.eq(Phase.FLOW)]
+        with m.Elif(given.valid & given.ready & (phase != Phase.FLOW) & ~due):
+            m.d.sync += [
+                due.eq(1),
+                self.exchange.needed.eq(front.words(Opcode.SCATTER, "needed")),
+                self.exchange.in_order.eq(scatter.in_order),
+                self.exchange.backward.eq(scatter.backward),
+            ]
+        return due
+
+    def _list(self, m: Module, phase: Value, due: Value) -> tuple[Value, Signal]:
+        """Have a list made; return whether that goes on, and what begins it.
+
+        A command that reads lists waits, and all but SCATTER wait for parts that are to be sent.
+        """
         m.submodules.list_control = lister = ListControl(self.address_width, self.data_width)
         front, list_, operands = self._front, self._front.view(Opcode.LIST), lister.operands
         lists = lister.phase != Phase.NONE
+        sends = due | ((phase == Phase.FLOW) & ~self.sent)
         m.d.comb += [
             operands.boundaries.eq(front.words(Opcode.LIST, "boundaries")),
             operands.needed.eq(front.beats(Opcode.LIST, "needed", self.data_width)),
@@ -298,10 +330,7 @@ class Control(wiring.Component):
             self.build.eq(lister.build),
             self.list_settings.eq(lister.settings),
             self.phase.eq(Mux(lists, lister.phase, phase)),
-            front.hold.eq(
-                lists
-                & ((front.opcode == Opcode.LIST) | (front.opcode == Opcode.REDUCE) | (front.opcode == Opcode.SHARE))
-            ),
+            front.hold.eq((front.opcode != Opcode.SCATTER) & ((lists & (front.opcode != Opcode.BARRIER)) | sends)),
         ]
         return lists, lister.start
 
@@ -320,15 +349,16 @@ class Control(wiring.Component):
                 m.next = "BARRIER"
             unless_failed()
 
-    def _size(self, m: Module, listed: Value) -> None:
-        """Check sizes, and keep those of the rows: between two parts of a SCATTER rows of others still come."""
+    def _size(self, m: Module, listed: Value, flows: Value) -> None:
+        """Check sizes, and keep those of the rows: while they flow, a further part has rows of the same size."""
         config, rows, front = self.config, self.rows, self._front
         flit = config.width(self.data_width)
         scatter, reduce, list_ = (front.view(opcode) for opcode in (Opcode.SCATTER, Opcode.REDUCE, Opcode.LIST))
         f_out = Signal(16)
         granules = ((f_out - 1) >> _ELEMENTS_OF_GRANULE) + 1
         m.d.sync += f_out.eq(Mux(front.opcode == Opcode.REDUCE, reduce.f_out, scatter.f_out))
-        with m.If(front.start & ((front.opcode == Opcode.SCATTER) | (front.opcode == Opcode.REDUCE))):
+        sets = ((front.opcode == Opcode.SCATTER) & ~flows) | (front.opcode == Opcode.REDUCE)
+        with m.If(front.start & sets):
             m.d.sync += [
                 rows.stride.eq(granules * (8 * ROW_BYTES // self.data_width)),
                 rows.last_beat.eq((f_out - 1) >> exact_log2(self.data_width // VALUE_BITS)),
@@ -338,12 +368,13 @@ class Control(wiring.Component):
                 self.last_sum_flit.eq((f_out - 1) >> exact_log2(flit // PARTIAL_BITS)),
             ]
         width = Check((f_out == 0) | (f_out > config.max_out), f_out)
+        same = Check(flows & (f_out != rows.elements), f_out)
         tiles = {opcode: front.view(opcode).tiles for opcode in (Opcode.LIST, Opcode.SCATTER)}
         ring = {opcode: Check(count != self.chiplets, count) for opcode, count in tiles.items()}
         checks: dict[Opcode, tuple[Check, ...]] = {
             # An array has fewer than 2^32 words.
             Opcode.LIST: (ring[Opcode.LIST], Check(list_.weighted & list_.edge_count[-1], list_.edge_count)),
-            Opcode.SCATTER: (width, Check(~listed, Opcode.SCATTER, Error.BAD_OPCODE), ring[Opcode.SCATTER]),
+            Opcode.SCATTER: (width, Check(~listed, Opcode.SCATTER, Error.BAD_OPCODE), ring[Opcode.SCATTER], same),
             Opcode.REDUCE: (width,),
         }
         if self.divided:
@@ -355,13 +386,9 @@ class Control(wiring.Component):
 
     def _request(self, m: Module, asks: Value, asked: Value) -> None:
         """Make each request once a command."""
-        front, offsets, hubs, shares = self._front, self.offsets, self.hubs, self.shares
-        scatter, reduce = front.view(Opcode.SCATTER), front.view(Opcode.REDUCE)
-        entries = Signal(32)  # of the offsets
-        m.d.sync += entries.eq(scatter.vertices * self.chiplets + 1)
+        front, hubs, shares = self._front, self.hubs, self.shares
+        reduce = front.view(Opcode.REDUCE)
         m.d.comb += [
-            offsets.payload.address.eq(front.words(Opcode.SCATTER, "offsets")),
-            offsets.payload.words.eq(entries),
             hubs.payload.address.eq(front.words(Opcode.REDUCE, "hub_homes")),
             hubs.payload.words.eq(reduce.hub_count),
             shares.payload.offsets.eq(front.words(Opcode.REDUCE, "offsets")),
@@ -370,7 +397,7 @@ class Control(wiring.Component):
             shares.payload.rows.eq(reduce.hub_count),
             shares.payload.tiles.eq(1),
         ]
-        for n, request in enumerate((offsets, hubs, shares)):
+        for n, request in enumerate((hubs, shares)):
             m.d.comb += request.valid.eq(asks[n] & ~asked[n])
             with m.If(request.valid & request.ready):
                 m.d.sync += asked[n].eq(1)

@@ -29,6 +29,7 @@ from hw.ring.packet_router import PacketRouter
 from hw.ring.reducer import Reducer
 from hw.ring.remote_array import RemoteArray
 from hw.ring.route_decision import RouteDecision
+from hw.ring.send_queue import SendQueue
 from hw.ring.sender import Sender
 from hw.ring.shared_lines import SharedLines, lines_members, reader_members
 from hw.ring.shared_reader import SharedReader
@@ -65,6 +66,7 @@ class _Units:
     boundaries: BoundaryTable
     needed: NeededList
     list_writer: WordWriter
+    parts: SendQueue
     remote_array: RemoteArray
     sender: Sender
     halo: HaloWriter
@@ -223,6 +225,7 @@ class RingUnit(wiring.Component):
             boundaries=BoundaryTable(self.address_width, most),
             needed=NeededList(self.address_width, most, config.bitmap, self.data_width),
             list_writer=WordWriter(*port),
+            parts=SendQueue(self.address_width),
             remote_array=RemoteArray(self.data_width),
             sender=Sender(*port, width, self.max_beats, self.depth),
             halo=HaloWriter(*port, width, self.max_beats),
@@ -277,6 +280,7 @@ class RingUnit(wiring.Component):
         for n, source in enumerate((units.tokens.o, units.sender.o, units.guard.o)):
             connect(m, source, packets.i[n])
         connect(m, packets.o, station.i)
+        connect(m, units.control.parts, units.parts.i)
         connect(m, units.remote_array.o, units.sender.i)
         for unit in (units.sender, units.halo, units.reducer):
             m.d.comb += unit.rows.eq(units.control.rows)
@@ -307,7 +311,7 @@ class RingUnit(wiring.Component):
             (lists, _NEEDED, units.filter.request, units.filter.i),
             (lists, _HUBS, units.control.hubs, units.reducer.hubs),
             (arrays, _EDGES, units.needed.request, units.needed.i),
-            (arrays, _OFFSETS, units.control.offsets, units.remote_array.i),
+            (arrays, _OFFSETS, units.parts.offsets, units.remote_array.i),
         ):
             connect(m, request, reader.asks[client])
             connect(m, reader.o[client], unit)
@@ -404,7 +408,8 @@ class RingUnit(wiring.Component):
         m.d.comb += [
             control.loaded.eq(units.boundaries.done),
             control.listed.eq(units.list_writer.done & ~self.writing),
-            control.sent.eq(units.remote_array.done & units.sender.idle),
+            units.parts.sent.eq(units.remote_array.done),
+            control.sent.eq(units.parts.idle & units.sender.idle),
             control.drained.eq(tokens.drained & units.halo.idle & ~self.writing),
             control.missing.eq(filter_.waiting.any() | ~filter_.exhausted.all()),
             control.lowest.eq(filter_.lowest),
@@ -486,7 +491,7 @@ class RingUnit(wiring.Component):
     def _start_units(self, m: Module, units: _Units) -> None:
         """Start units in their phases, with the command's operands."""
         control, rows = units.control, units.control.rows
-        scatter, reduce, list_ = control.view(Opcode.SCATTER), control.view(Opcode.REDUCE), control.list_settings
+        reduce, list_, parts = control.view(Opcode.REDUCE), control.list_settings, units.parts
         needed, list_writer, filter_, gather = units.needed, units.list_writer, units.filter, units.gather
         first_row = rows.base + reduce.first_source * rows.stride
         m.d.comb += [
@@ -500,12 +505,13 @@ class RingUnit(wiring.Component):
             list_writer.address.eq(list_.needed),
             list_writer.ended.eq(needed.done),
             filter_.start.eq(control.flow),
-            filter_.address.eq(control.words(Opcode.SCATTER, "needed")),
+            filter_.address.eq(control.exchange.needed),
             filter_.counts.eq(needed.counts),
-            filter_.in_order.eq(scatter.in_order),
-            units.remote_array.start.eq(control.send),
-            units.remote_array.first_vertex.eq(scatter.first_vertex),
-            units.sender.backward.eq(scatter.backward),
+            filter_.in_order.eq(control.exchange.in_order),
+            parts.go.eq((control.phase == Phase.FLOW) & ~control.failed),
+            units.remote_array.start.eq(parts.start),
+            units.remote_array.first_vertex.eq(parts.part.first_vertex),
+            units.sender.backward.eq(control.exchange.backward),
             gather.start.eq(control.reduce),
             gather.settings.first_own.eq(0),
             gather.settings.own.eq(first_row),

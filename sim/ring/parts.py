@@ -22,6 +22,7 @@ from hw.ring.packet_router import PacketRouter
 from hw.ring.reducer import Reducer
 from hw.ring.remote_array import RemoteArray
 from hw.ring.route_decision import RouteDecision
+from hw.ring.send_queue import SendQueue
 from hw.ring.sender import Sender
 from hw.ring.shared_reader import SharedReader
 from hw.ring.tokens import Tokens
@@ -61,6 +62,7 @@ def _parts() -> dict[str, Any]:
         "filter": FilterArray(32, CHIPLETS, ENTRIES),
         "generator": FilterGenerator(groups=4, pes=2, sources=3),
         "watch": LinkWatch(),
+        "parts": SendQueue(32),
         "sender": Sender(32, DATA, LINK, ROW_BEATS, 16),
         "halo": HaloWriter(32, DATA, LINK, ROW_BEATS),
         "adder": LocalAdder(DATA, LINK, ROW_BEATS),

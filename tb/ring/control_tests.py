@@ -12,7 +12,7 @@ from contracts import COMMANDS, LINE_BYTES, ROW_BYTES, Error, Opcode
 from hw.ring.formats import Phase
 from sim.harness.bench import Bench
 from sim.ring.parts import CHIPLETS, DATA, LINK, MAX_OUT
-from tb.ring.part_bench import ADDRESSES, LIST, ROWS, begin
+from tb.ring.part_bench import ADDRESSES, EXCHANGE, LIST, ROWS, begin
 
 __all__ = ["Commands", "commands_step_through_their_phases"]
 
@@ -31,15 +31,17 @@ class Commands:
     #: Of the control's ports.
     PREFIX = "control"
     #: What it starts, in the order in which that is looked at.
-    PULSES: tuple[str, ...] = ("load", "build", "flow", "send", "reduce", "drain", "forget", "arrive", "pass_")
+    PULSES: tuple[str, ...] = ("load", "build", "flow", "reduce", "drain", "forget", "arrive", "pass_")
 
     def __init__(self, dut: Any, bench: Bench) -> None:
         self.dut, self.bench, self.edge = dut, bench, RisingEdge(dut.clk)
         self.asked: list[tuple[str, Any]] = []
-        for port in ("offsets", "hubs", "shares", "executed"):
+        for port in ("parts", "hubs", "shares", "executed"):
             bench.take(f"{self.PREFIX}_{port}", partial(self._asks, port))
         self.handles = [(name, getattr(dut, f"{self.PREFIX}_{name}")) for name in self.PULSES]
         source: random.Random = bench.random
+        #: Operands of the first part of an exchange.
+        self.first: dict[str, int] = {}
         self.base, self.chiplets = source.getrandbits(LINE_BITS - 1), source.randrange(2, CHIPLETS + 1)
         #: An error that a unit reports.
         self.report = {"code": source.randrange(1, 256), "info": source.getrandbits(32)}
@@ -201,15 +203,15 @@ class Commands:
     async def scatter_behind_list(self, beside: int, more: int, fails: bool = False) -> None:
         """Take a SCATTER that is answered while the list behind which it waits is made; then it begins."""
         await self.begin_list()
-        f_out = self.bench.random.randrange(1, MAX_OUT + 1)
-        how = {"tiles": self.chiplets, "f_out": f_out, "more": more, "beside": beside}
-        given = await self.give(Opcode.SCATTER, how, [])
-        await self.until_asked(1)
-        assert self.asked == [("executed", GOOD)]
+        await self.sends(more, first=True, beside=beside, lists=True)
+        await self.until_asked(2)
         await self.edge
         assert self.get("exchanging") == beside
         await self.flag("loaded", ["build"])
         await self.quiet("BUILD")
+        if more:
+            await self.sends(more, first=False)
+            await self.until_asked(2)
         if fails:
             return await self.ends_exchange_unseen()
         await self.flag("listed", [])
@@ -218,12 +220,11 @@ class Commands:
             assert self.get("exchanging") == beside
             if pulses := self.pulses:
                 break
-        assert pulses == ["flow", "send"]
+        assert pulses == ["flow"]
         await self.quiet("FLOW")
-        self.rows(given["combined"], f_out)
-        await self.until_asked(2)
-        await self.flag("sent", ["drain"] * (not more))
+        self.flows()
         if not more:
+            await self.flag("sent", ["drain"])
             await self.flag("drained", ["forget"])
             await self.bench.cycles(2)
         assert not self.get("exchanging")
@@ -237,30 +238,66 @@ class Commands:
         await self.give(Opcode.SCATTER, {"f_out": 3, "tiles": self.chiplets}, [])
         await self.answered(report=self.report)
 
-    async def sends(self, more: int, first: bool, beside: int = 0) -> tuple[str, Any]:
-        """Give SCATTER of a part, and see that it begins; the first one starts what takes rows, too."""
-        f_out = self.bench.random.randrange(1, MAX_OUT + 1)
+    async def sends(self, more: int, first: bool, beside: int = 0, lists: bool = False) -> tuple[str, Any]:
+        """Give SCATTER of a part, and see that it is handed over; with the first one rows flow, if no list is made.
+
+        All parts have rows of the same size; what else they have in common is as the first one says.
+        """
+        f_out = self.bench.random.randrange(1, MAX_OUT + 1) if first else self.first["f_out"]
         how = {"tiles": self.chiplets, "f_out": f_out, "more": more, "beside": beside}
         given = await self.give(Opcode.SCATTER, how, [])
-        await self.edge
-        assert self.pulses == ["flow"] * first + ["send"]
-        self.rows(given["combined"], f_out)
-        await self.quiet("FLOW")
+        if first:
+            self.first = given
+        pulses = self.pulses
+        for _ in range(60):
+            if any(port == "parts" for port, _ in self.asked):
+                break
+            await self.edge
+            pulses += self.pulses
+        for _ in range(2):
+            await self.edge
+            pulses += self.pulses
+        assert pulses == ["flow"] * (first and not lists)
+        if not lists and self.get("phase") == CODES["FLOW"]:
+            self.flows()
         words = (given["vertices"] * self.chiplets + 1) % (1 << 32)
-        return "offsets", {"address": self.words(given["offsets"]), "words": words}
+        offsets = {"address": self.words(given["offsets"]), "words": words}
+        asked = "parts", {"first_vertex": given["first_vertex"], "offsets": offsets}
+        assert asked in self.asked
+        return asked
+
+    def flows(self) -> None:
+        """Compare what an exchange is told with its first part."""
+        first = self.first
+        self.rows(first["combined"], first["f_out"])
+        assert EXCHANGE.unpack(self.get("exchange")) == {
+            "needed": self.words(first["needed"]), "in_order": first["in_order"], "backward": first["backward"],
+        }  # fmt: skip
 
     async def part(self, first: bool, fails: bool = False) -> None:
         """Take SCATTER of a part that is not the last to its end, or fail; rows are taken all the time."""
         asked = await self.sends(1, first)
         await self.until_asked(2)
-        # In either order.
-        assert sorted(self.asked, key=str) == sorted([asked, ("executed", GOOD)], key=str)
-        assert not int(getattr(self.dut, f"{self.PREFIX}_command__ready").value)
+        assert self.asked == [asked, ("executed", GOOD)]
+        await self.quiet("FLOW")
+        assert int(getattr(self.dut, f"{self.PREFIX}_command__ready").value)
         if fails:
             return await self.fails_unseen()
-        await self.flag("sent", [])
-        await self.quiet("FLOW")
         assert len(self.asked) == 2
+
+    async def waits_for_parts(self) -> None:
+        """Take a BARRIER to its end between two parts: it waits until the first is sent."""
+        await self.give(Opcode.BARRIER, {}, [])
+        await self.quiet("FLOW")
+        self.set("sent", 1)
+        await self.edge
+        self.set("sent", 0)
+        pulses = self.pulses
+        await self.edge
+        assert pulses + self.pulses == ["arrive"]
+        await self.quiet("FLOW")
+        await self.flag("arrived", ["pass_"])
+        await self.answered()
 
     async def scatter(self, missing: int, fails_in: str = "", first: bool = True) -> None:
         """Take SCATTER of the last part through its phases, or to where it fails; `missing` is a VID or 0."""
@@ -372,6 +409,7 @@ async def commands_step_through_their_phases(dut: Any, stall: float) -> None:
         await control.barrier()
         await control.part(first=True)
         await control.part(first=False)
+        await control.waits_for_parts()
         await control.scatter(0, first=False)
         await control.scatter(0)
         await control.scatter_beside(0)
@@ -417,6 +455,10 @@ async def commands_step_through_their_phases(dut: Any, stall: float) -> None:
             await control.refused(Opcode.SCATTER, {**scatter, name: beyond}, Error.BAD_OPERAND, beyond)
         unknown = source.choice([code for code in range(256) if code not in (*RING, Opcode.NOP)])
         await control.refused(unknown, {}, Error.BAD_OPCODE, unknown)
+        await control.list()
+        await control.part(first=True)
+        other = control.first["f_out"] % MAX_OUT + 1
+        await control.refused(Opcode.SCATTER, {**scatter, "f_out": other}, Error.BAD_OPERAND, other)
         for phase in ("LOAD", "BUILD"):
             await bench.reset()
             await control.list(phase)

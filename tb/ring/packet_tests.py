@@ -8,13 +8,14 @@ from cocotb.triggers import RisingEdge
 
 from contracts import PACKET_HEADER, Error, PacketKind
 from sim.ring.parts import DATA, LINK, ROW_BEATS
-from tb.ring.part_bench import ADDRESSES, ROWS, WHOLE, beats_of, begin, row_settings, words
+from tb.ring.part_bench import ADDRESSES, PART, ROWS, WHOLE, beats_of, begin, row_settings, words
 
 __all__ = [
     "a_packet_is_given_to_the_unit_for_its_kind",
     "a_packet_that_is_cut_off_is_ended",
     "packets_become_rows_in_memory",
     "packets_of_several_senders_stay_whole",
+    "parts_are_sent_one_after_another",
     "rows_become_packets",
 ]
 
@@ -70,6 +71,46 @@ async def rows_become_packets(dut: Any, idle: float, stall: float) -> None:
     bench.pace(idle=idle, stall={"sender_o": stall})
     await bench.drain(quiet=2)
     assert int(dut.sender_idle.value) == 1
+
+
+@cocotb.test()
+@cocotb.parametrize(idle=[0.0, 0.4], stall=[0.0, 0.6])
+async def parts_are_sent_one_after_another(dut: Any, idle: float, stall: float) -> None:
+    """Each begins once, when it may and those before it are sent, asks for its offsets once, and is named until then."""
+    bench = await begin(dut, idle=idle, stall=stall)
+    source: random.Random = bench.random
+    requests: list[dict[str, int]] = []
+    bench.take("parts_offsets", requests.append)
+    parts = [
+        {"first_vertex": source.getrandbits(32), "offsets": {"address": source.getrandbits(30), "words": n}}
+        for n in range(1, 40)
+    ]
+    bench.drive("parts_i", parts)
+    # A part is sent so many cycles after its offsets have been asked for; -1: none is being sent.
+    left, began, ended = -1, 0, 0
+    for _ in range(4000):
+        go = source.getrandbits(1)
+        dut.parts_go.value, dut.parts_sent.value = go, left == 0
+        await RisingEdge(dut.clk)
+        starts = int(dut.parts_start.value)
+        assert not starts or (go and left < 0)
+        if left >= 0:
+            named = int(dut.parts_part.value)
+            assert PART.unpack(named) == parts[began - 1]
+            assert not int(dut.parts_idle.value)
+            assert len(requests) <= began
+        if left == 0:
+            ended, left = ended + 1, -1
+        elif starts:
+            began, left = began + 1, source.randrange(2, 9)
+        elif left > 1 or (left == 1 and len(requests) == began):
+            left -= 1
+        if ended == len(parts):
+            break
+    await bench.cycles(2)
+    assert ended == began == len(parts)
+    assert requests == [part["offsets"] for part in parts]
+    assert int(dut.parts_idle.value)
 
 
 @cocotb.test()

@@ -9,17 +9,21 @@ from typing import Any
 from amaranth.lib.wiring import In
 from cocotb.triggers import RisingEdge
 
+from hw.ring.control import ExchangeSettings
 from hw.ring.list_control import ListSettings
+from hw.ring.send_queue import Part
 from hw.ring.sender import RowSettings
 from sim.harness.bench import Bench, start
 from sim.harness.codec import Codec
 from sim.ring.parts import DATA, LINK, ROW_BEATS, RingParts
 
-__all__ = ["ADDRESSES", "LIST", "ROWS", "WHOLE", "beats_of", "begin", "pack", "pulse", "rises", "row_settings", "words"]
+__all__ = ["ADDRESSES", "EXCHANGE", "LIST", "PART", "ROWS", "WHOLE", "beats_of", "begin", "pack", "pulse", "rises", "row_settings", "words"]
 
 #: So many beat addresses.
 ADDRESSES = 1 << 28
 LIST = Codec(ListSettings(32, DATA))
+EXCHANGE = Codec(ExchangeSettings(32))
+PART = Codec(Part(32))
 ROWS = Codec(RowSettings(32, DATA, ROW_BEATS))
 WHOLE = (1 << DATA // 8) - 1
 
