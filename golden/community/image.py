@@ -7,6 +7,7 @@ combined in blocks, then tiles are located and processed one after another (`gol
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,14 +24,21 @@ from golden.locator.schedule import Schedule
 from golden.model.network import Problem
 from golden.program.chiplet import Owned, by_topology, chiplet_image
 from golden.program.layer import Search
-from golden.ring.image import parts_of, shared_out
+from golden.ring.image import shared_out
 from golden.ring.placement import Placement
 
-__all__ = ["Positions", "build_community_image", "build_community_images", "positions_of", "tiles_of"]
+__all__ = [
+    "Positions",
+    "build_community_image",
+    "build_community_images",
+    "growing_parts",
+    "positions_of",
+    "tiles_of",
+]
 
-#: Fewest rows of a part that is combined and sent before the next: community PEs combine faster, and a command costs as
-#: much as with gather PEs.
-PART = 512
+#: Vertices of a chiplet's first part, the growth from one part to the next, and the most parts. The links are busy
+#: longer than the PEs combine, so the first part is small; then a part is still sent when the next is combined.
+PART, GROWTH, PARTS = 128, 3, 4
 
 
 def tiles_of(image: Image) -> int:
@@ -122,7 +130,7 @@ def build_community_images(
     matching
         As for `golden.ring.image.build_images`.
     part
-        As for `golden.ring.image.parts_of`.
+        Vertices of a chiplet's first part, a multiple of `PART_ROWS`; see :func:`growing_parts`.
     weight_room, scratch_lines
         As for `golden.program.chiplet.chiplet_image`.
 
@@ -137,7 +145,33 @@ def build_community_images(
     if placement.chiplets == 1:
         return [build_community_image(problem, schedule, limits, scheme, room=room, names=names, **rooms)]
     shares = shared_out(problem, placement, matching)
-    return [_image(problem, own, lambda count: parts_of(count, part), search, room, names, rooms) for own in shares]
+
+    def cut(count: int) -> list[range]:
+        return growing_parts(count, part)
+
+    return [_image(problem, own, cut, search, room, names, rooms) for own in shares]
+
+
+def growing_parts(owned: int, first: int = PART) -> list[range]:
+    """Cut the own vertices into parts; each is sent while the next is combined.
+
+    Parameters
+    ----------
+    owned
+        Number of own vertices.
+    first
+        Vertices of the first part, a multiple of `PART_ROWS`.
+
+    Returns
+    -------
+    One to `PARTS` parts, each `GROWTH` times as large as the one before, except the last, which has all that would not
+    give another part two parts of this size.
+    """
+    cuts, size = [0], first
+    while len(cuts) < PARTS and owned - cuts[-1] >= 2 * size:
+        cuts.append(cuts[-1] + size)
+        size *= GROWTH
+    return [range(start, end) for start, end in pairwise([*cuts, owned])]
 
 
 def _image(

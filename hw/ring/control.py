@@ -39,8 +39,8 @@ _ELEMENTS_OF_GRANULE = exact_log2(GRANULE)
 class ExchangeSettings(data.StructLayout):
     """What all parts of an exchange have in common, beside the sizes of rows.
 
-    ``needed``: word address of the needed list. ``in_order``: rows match in order (R7). ``backward``: they are gradients
-    (R16).
+    ``needed``: word address of the needed list. ``in_order``: rows match in order (R7). ``backward``: they are
+    gradients (R16).
     """
 
     def __init__(self, address_width: int = 32) -> None:
@@ -54,9 +54,8 @@ class Control(wiring.Component):
     (`hw.ring.list_control.ListControl`). SCATTER: rows both ways once there is the list, part by part, until with the
     last part all chiplets have drained. All but the last part are answered when they are in the queue of those to be
     sent (`hw.ring.send_queue.SendQueue`), with ``beside`` that one too, at once; other commands wait until all parts
-    that were given are sent. REDUCE: hubs and own shares. BARRIER: until all have arrived. An error
-    ends the wait, and stays until the next reset: every later command is answered with it, also if it was found behind
-    the answer.
+    that were given are sent. REDUCE: hubs and own shares. BARRIER: until all have arrived. An error ends the wait, and
+    stays until the next reset: every later command is answered with it, also if it was found behind the answer.
 
     SHARE: wait until all have arrived, read the table, wait until all have theirs; no chiplet reads by it before. From
     then on rows and partial sums are refused, because a row that waits for its command could hold up a reply that
@@ -212,7 +211,7 @@ class Control(wiring.Component):
             with m.If(front.failed):
                 end()
 
-        lists, starts_list = self._list(m, phase, due)
+        starts_list = self._list(m, phase, due)
         m.d.sync += self.exchanging.eq(exchanging)
 
         def beside() -> None:
@@ -307,8 +306,8 @@ class Control(wiring.Component):
             ]
         return due
 
-    def _list(self, m: Module, phase: Value, due: Value) -> tuple[Value, Signal]:
-        """Have a list made; return whether that goes on, and what begins it.
+    def _list(self, m: Module, phase: Value, due: Value) -> Signal:
+        """Have a list made; return what begins it.
 
         A command that reads lists waits, and all but SCATTER wait for parts that are to be sent.
         """
@@ -332,7 +331,7 @@ class Control(wiring.Component):
             self.phase.eq(Mux(lists, lister.phase, phase)),
             front.hold.eq((front.opcode != Opcode.SCATTER) & ((lists & (front.opcode != Opcode.BARRIER)) | sends)),
         ]
-        return lists, lister.start
+        return lister.start
 
     def _share(self, m: Module, unless_failed: Callable[[], None]) -> None:
         """Add the states of SHARE before its barrier."""

@@ -76,7 +76,7 @@ async def rows_become_packets(dut: Any, idle: float, stall: float) -> None:
 @cocotb.test()
 @cocotb.parametrize(idle=[0.0, 0.4], stall=[0.0, 0.6])
 async def parts_are_sent_one_after_another(dut: Any, idle: float, stall: float) -> None:
-    """Each begins once, when it may and those before it are sent, asks for its offsets once, and is named until then."""
+    """Each begins when it may and those before it are sent, asks for its offsets, and is named until it is sent."""
     bench = await begin(dut, idle=idle, stall=stall)
     source: random.Random = bench.random
     requests: list[dict[str, int]] = []

@@ -17,7 +17,21 @@ from sim.harness.bench import Bench, start
 from sim.harness.codec import Codec
 from sim.ring.parts import DATA, LINK, ROW_BEATS, RingParts
 
-__all__ = ["ADDRESSES", "EXCHANGE", "LIST", "PART", "ROWS", "WHOLE", "beats_of", "begin", "pack", "pulse", "rises", "row_settings", "words"]
+__all__ = [
+    "ADDRESSES",
+    "EXCHANGE",
+    "LIST",
+    "PART",
+    "ROWS",
+    "WHOLE",
+    "beats_of",
+    "begin",
+    "pack",
+    "pulse",
+    "rises",
+    "row_settings",
+    "words",
+]
 
 #: So many beat addresses.
 ADDRESSES = 1 << 28
