@@ -12,8 +12,9 @@ from hw.stream.queue import Queue
 
 __all__ = ["FilterFeed"]
 
-#: Words of a refill, and words kept for an owner's window.
-_CHUNK = 16
+#: Words of a refill, and words kept for an owner's window. When a pass begins, each owner's turn comes the sooner the
+#: smaller a refill is.
+_CHUNK = 8
 _WAITING = 32
 _PLACE_BITS = (_WAITING - 1).bit_length()
 

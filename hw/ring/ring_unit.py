@@ -17,7 +17,7 @@ from hw.memory.word_writer import WordWriter
 from hw.ring.boundary_table import BoundaryTable
 from hw.ring.control import RING_OPCODES, Control
 from hw.ring.filter_array import FilterArray
-from hw.ring.formats import POSITION_BITS, Clocks, HaloRows, Phase, RingConfig
+from hw.ring.formats import POSITION_BITS, Clocks, HaloRows, LinkFlit, Phase, RingConfig
 from hw.ring.halo_limits import HaloLimits
 from hw.ring.halo_writer import HaloWriter
 from hw.ring.halt import Halt
@@ -36,11 +36,14 @@ from hw.ring.shared_reader import SharedReader
 from hw.ring.station import Station
 from hw.ring.tokens import Tokens
 from hw.ring.unpacker import Unpacker
+from hw.stream.queue import Queue
 
 __all__ = ["RING_OPCODES", "RingUnit"]
 
 #: Beats that a reader of lists may have asked for. With 256 a list is there sooner, what is combined beside it later.
 _LIST_DEPTH = 64
+#: Flits for this chiplet that may wait. A link brings a row a cycle, but units take it in two flits or more.
+_RECEIVED = 16
 #: Clients of the reader of words; of the reader of whole beats.
 _BOUNDARIES, _NEEDED, _HUBS, _LINES = range(4)
 _EDGES, _OFFSETS = range(2)
@@ -58,6 +61,7 @@ class _Units:
     station: Station
     decision: RouteDecision
     filter: FilterArray
+    received: Queue
     unpacker: Unpacker
     router: PacketRouter
     tokens: Tokens
@@ -218,6 +222,7 @@ class RingUnit(wiring.Component):
             station=Station(config.link_width, config.slots, max_flits, fills=divided, clocks=config.clocks),
             decision=RouteDecision(divided=divided),
             filter=FilterArray(self.address_width, most, config.window),
+            received=Queue(LinkFlit(config.link_width), _RECEIVED),
             unpacker=Unpacker(width, config.link_width),
             router=PacketRouter(width, divided=divided),
             tokens=Tokens(width, most),
@@ -272,7 +277,8 @@ class RingUnit(wiring.Component):
         station, router, packets = units.station, units.router, units.packets
         connect(m, flipped(self.s_axis), station.s_axis)
         connect(m, station.m_axis, flipped(self.m_axis))
-        connect(m, station.o, units.unpacker.i)
+        connect(m, station.o, units.received.i)
+        connect(m, units.received.o, units.unpacker.i)
         connect(m, units.unpacker.o, router.i)
         connect(m, router.features, units.halo.i)
         connect(m, router.partials, units.reducer.i)

@@ -445,9 +445,9 @@ async def entries_in_any_order_match_as_the_model_says(dut: Any) -> None:
 
 @cocotb.test()
 async def parts_of_the_list_lie_one_behind_another(dut: Any) -> None:
-    """Wherever it is, and however long the parts are: two refills of each are asked for before any entry is used."""
+    """Wherever it is, and however long the parts are: four refills of each are asked for before any entry is used."""
     bench = await begin(dut)
-    chunk = 16
+    chunk, refills = 8, 4
     for turn in range(38):
         # A single high bit, so that each counts; at the end short parts.
         counts = [(1 << (turn + 9 * n) % 32 if turn < 32 else 0) | bench.random.getrandbits(4) for n in range(CHIPLETS)]
@@ -465,8 +465,8 @@ async def parts_of_the_list_lie_one_behind_another(dut: Any) -> None:
         await bench.cycles(180)
         expected = []
         for count, first in zip(counts, firsts, strict=True):
-            # What the window has taken makes room for no third refill, because its entries stay.
-            for begun in range(0, min(count, 2 * chunk), chunk):
+            # What the window has taken makes room for no more, because its entries stay.
+            for begun in range(0, min(count, refills * chunk), chunk):
                 expected.append(((first + begun) % (1 << 30), min(chunk, count - begun)))
         assert sorted(asked) == sorted(expected), turn
         exhausted = sum(1 << n for n, count in enumerate(counts) if count <= ENTRIES)
