@@ -12,6 +12,7 @@ from hw.chiplet.gather import GatherUnit
 from hw.chiplet.unit import unit_members
 from hw.contracts import struct
 from hw.graph.csr_reader import CsrReader, ErrorReport
+from hw.memory.range_reader import RangeReader
 from hw.memory.word_serialiser import WordSerialiser
 from hw.memory.word_writer import WordWriter
 from hw.ring.boundary_table import BoundaryTable
@@ -40,14 +41,14 @@ from hw.stream.queue import Queue
 
 __all__ = ["RING_OPCODES", "RingUnit"]
 
-#: Beats that a reader of lists may have asked for. With 256 a list is there sooner, what is combined beside it later.
-_LIST_DEPTH = 64
+#: Beats that may have been asked for: of lists and of the edges of which the needed list is made; of the offsets of the
+#: rows that are sent. With more the engine waits for its own; a row that is sent needs few offsets.
+_LIST_DEPTH, _OFFSET_DEPTH = 64, 32
 #: Flits for this chiplet that may wait. A link brings a row a cycle, but units take it in two flits or more.
 _RECEIVED = 16
-#: Clients of the reader of words; of the reader of whole beats.
+#: Clients of the reader of lists.
 _BOUNDARIES, _NEEDED, _HUBS, _LINES = range(4)
-_EDGES, _OFFSETS = range(2)
-_READ_CLIENTS = 6
+_READ_CLIENTS = 7
 #: Inputs for reports: of the memory port, of the units, of other chiplets and of the links.
 _REPORTS = 2 + 7 + 2
 
@@ -83,7 +84,8 @@ class _Units:
     reducer: Reducer
     guard: PacketGuard
     lists: SharedReader
-    arrays: SharedReader
+    edges: RangeReader
+    offsets: RangeReader
     # A divided graph.
     shared: SharedLines | None
 
@@ -242,7 +244,8 @@ class RingUnit(wiring.Component):
             reducer=Reducer(*port, width, self.max_beats),
             guard=PacketGuard(width),
             lists=SharedReader(4 if divided else 3, *port, _LIST_DEPTH),
-            arrays=SharedReader(2, *port, _LIST_DEPTH, beats=True),
+            edges=RangeReader(*port, _LIST_DEPTH),
+            offsets=RangeReader(*port, _OFFSET_DEPTH),
             shared=SharedLines(config, *port, self.depth) if divided else None,
         )
         for unit in fields(units):
@@ -252,7 +255,8 @@ class RingUnit(wiring.Component):
 
     def _connect_memory(self, m: Module, units: _Units) -> None:
         """Give every reader its client's end of the arbiter."""
-        ends = [(unit.request, unit.beat) for unit in (units.lists, units.arrays, units.sender, units.gather)]
+        readers = (units.lists, units.edges, units.offsets, units.sender, units.gather)
+        ends = [(unit.request, unit.beat) for unit in readers]
         ends += [(units.csr.requests[n], units.csr.beats[n]) for n in range(2)]
         for n, (request, beat) in enumerate(ends):
             connect(m, request, flipped(self.requests[n]))
@@ -310,22 +314,23 @@ class RingUnit(wiring.Component):
         ]
 
     def _share_by_phase(self, m: Module, units: _Units) -> None:
-        """Give the shared readers and the way to memory to the units that need them in a phase."""
-        lists, arrays, phase = units.lists, units.arrays, units.control.phase
-        for reader, client, request, unit in (
-            (lists, _BOUNDARIES, units.boundaries.request, units.boundaries.i),
-            (lists, _NEEDED, units.filter.request, units.filter.i),
-            (lists, _HUBS, units.control.hubs, units.reducer.hubs),
-            (arrays, _EDGES, units.needed.request, units.needed.i),
-            (arrays, _OFFSETS, units.parts.offsets, units.remote_array.i),
+        """Give the reader of lists and the way to memory to the units that need them in a phase."""
+        lists, phase = units.lists, units.control.phase
+        for client, request, unit in (
+            (_BOUNDARIES, units.boundaries.request, units.boundaries.i),
+            (_NEEDED, units.filter.request, units.filter.i),
+            (_HUBS, units.control.hubs, units.reducer.hubs),
         ):
-            connect(m, request, reader.asks[client])
-            connect(m, reader.o[client], unit)
+            connect(m, request, lists.asks[client])
+            connect(m, lists.o[client], unit)
+        for request, reader, user in (
+            (units.needed.request, units.edges, units.needed.i),
+            (units.parts.offsets, units.offsets, units.remote_array.i),
+        ):
+            connect(m, request, reader.i)
+            connect(m, reader.o, user)
         connect(m, units.needed.o, units.list_writer.i)
-        m.d.comb += [
-            lists.select.eq(Mux(phase == Phase.LOAD, _BOUNDARIES, Mux(phase == Phase.REDUCE, _HUBS, _NEEDED))),
-            arrays.select.eq(Mux(phase == Phase.BUILD, _EDGES, _OFFSETS)),
-        ]
+        m.d.comb += lists.select.eq(Mux(phase == Phase.LOAD, _BOUNDARIES, Mux(phase == Phase.REDUCE, _HUBS, _NEEDED)))
         if units.shared is not None:
             with m.If(units.control.tabling):
                 m.d.comb += lists.select.eq(_LINES)

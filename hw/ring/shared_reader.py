@@ -4,7 +4,7 @@ from amaranth.hdl import Elaboratable, Module
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from hw.memory.formats import RangeBeat, RangeRequest, ReadBeat, ReadRequest, Word
+from hw.memory.formats import RangeRequest, ReadBeat, ReadRequest, Word
 from hw.memory.range_reader import RangeReader
 from hw.memory.word_serialiser import WordSerialiser
 
@@ -22,15 +22,13 @@ class SharedReader(wiring.Component):
         Widths of the memory port, in bits.
     depth
         Most beats requested or waiting.
-    beats
-        Clients get whole beats instead of words.
 
     Attributes
     ----------
     select : In
         Client that is served; changes only when all requested beats have arrived.
     asks : streams of `RangeRequest`
-    o : streams of `Word` or `RangeBeat`
+    o : streams of `Word`
     request, beat
         A client's end of the read arbiter.
 
@@ -40,18 +38,15 @@ class SharedReader(wiring.Component):
         If there are fewer than 2 clients.
     """
 
-    def __init__(
-        self, clients: int, address_width: int = 32, data_width: int = 256, depth: int = 64, *, beats: bool = False
-    ) -> None:
+    def __init__(self, clients: int, address_width: int = 32, data_width: int = 256, depth: int = 64) -> None:
         if clients < 2:
             raise ValueError(f"clients must be at least 2, not {clients!r}")
         self.clients, self.address_width, self.data_width, self.depth = clients, address_width, data_width, depth
-        self.beats = beats
         super().__init__(
             {
                 "select": In(range(clients)),
                 "asks": In(stream.Signature(RangeRequest(address_width))).array(clients),
-                "o": Out(stream.Signature(RangeBeat(data_width) if beats else Word())).array(clients),
+                "o": Out(stream.Signature(Word())).array(clients),
                 "request": Out(stream.Signature(ReadRequest(address_width, data_width))),
                 "beat": In(stream.Signature(ReadBeat(data_width), always_ready=True)),
             }
@@ -61,11 +56,9 @@ class SharedReader(wiring.Component):
         """Connect the reader to the selected client."""
         m = Module()
         m.submodules.reader = reader = RangeReader(self.address_width, self.data_width, self.depth)
-        source = reader.o
-        if not self.beats:
-            m.submodules.serialiser = serialiser = WordSerialiser(self.data_width)
-            connect(m, reader.o, serialiser.i)
-            source = serialiser.o
+        m.submodules.serialiser = serialiser = WordSerialiser(self.data_width)
+        connect(m, reader.o, serialiser.i)
+        source = serialiser.o
         connect(m, reader.request, flipped(self.request))
         connect(m, flipped(self.beat), reader.beat)
         for n in range(self.clients):

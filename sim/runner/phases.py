@@ -40,7 +40,7 @@ class Gap(StrEnum):
     START = "start"
     #: Commands are handed on and answered.
     BETWEEN = "between"
-    #: The ring unit still makes its list, or sends the part of the SCATTER before, and takes no command.
+    #: The ring unit still carries out a SCATTER that has been answered, and takes no command.
     SCATTER = "scatter_background"
     #: From the last command to the completion.
     END = "end"
