@@ -313,6 +313,7 @@ COMMANDS: dict[Opcode, Layout] = {
             _line("needed", "where the sorted VIDs of other chiplets go that are among the sources"),
             _u("tiles", 8, "chiplets of the ring"),
             _u("weighted", 1, "1: edges are weighted"),
+            _u("urgent", 1, "1: edges are read as fast as the memory allows, before what is combined beside the list"),
         ],
     ),
     Opcode.REDUCE: _command(

@@ -38,6 +38,8 @@ from golden.program.program import Program, Reference, Section
 
 __all__ = ["Owned", "Travel", "by_topology", "chiplet_image"]
 
+#: A chiplet with so many edges for each row of others waits for these rows rather than for what it combines itself.
+URGENT = 10
 #: Bytes that places, 32 bits of granules, reach.
 _PLACES = ROW_BYTES << 32
 _WORD_BYTES = 4
@@ -448,9 +450,12 @@ def _travelling(p: Program, placed: _Placed, topology: Topology, boundaries: Sec
     hubs, shares, nodes = travel.hubs.size, travel.sources.size, topology.graph.nodes
     shared = Shared(hubs, homes, offsets, sources, shares, owned.first, owned.count, nodes)
     edges, count, chiplets = placed.whole.edges, owned.sources.size, owned.chiplets
+    others = np.unique(owned.sources)
+    others = others[((others < owned.first) | (others >= owned.end)) & (others < nodes)]
     exchange = Exchange(
-        boundaries, edges, count, needed, chiplets, travel.matching, departures, shared, topology.weighted
-    )
+        boundaries, edges, count, needed, chiplets, travel.matching, departures, shared, topology.weighted,
+        urgent=others.size * URGENT > count,
+    )  # fmt: skip
     return replace(placed, exchange=exchange)
 
 

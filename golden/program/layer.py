@@ -134,7 +134,8 @@ class Shared:
 class Exchange:
     """Operands of the ring unit: those of LIST, SCATTER and REDUCE.
 
-    `departures` are tiled offsets of the out-edges that others gather.
+    `departures` are tiled offsets of the out-edges that others gather. `urgent`: the list is made before what is
+    combined beside it.
     """
 
     boundaries: Operand
@@ -146,6 +147,7 @@ class Exchange:
     departures: Section
     shared: Shared
     weighted: bool = False
+    urgent: bool = False
 
 
 @dataclass(frozen=True)

@@ -321,6 +321,7 @@ class Control(wiring.Component):
             operands.edges.address.eq(front.words(Opcode.LIST, "edges")),
             operands.edges.words.eq(list_.edge_count << list_.weighted),
             operands.weighted.eq(list_.weighted),
+            operands.urgent.eq(list_.urgent),
             operands.partials.eq(list_.partials),
             lister.failed.eq(front.failed),
             lister.loaded.eq(self.loaded),

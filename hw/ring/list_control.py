@@ -14,7 +14,8 @@ class ListSettings(data.StructLayout):
     """Operands of a LIST.
 
     ``boundaries``: word address of the table; ``needed``: beat address of the list; ``edges``: `RangeRequest` of the
-    sources; ``weighted``, ``partials``: see `hw.ring.needed_list.NeededList`.
+    sources; ``weighted``, ``partials``: see `hw.ring.needed_list.NeededList`; ``urgent``: see
+    `hw.ring.edge_reader.EdgeReader`.
     """
 
     def __init__(self, address_width: int, data_width: int) -> None:
@@ -25,6 +26,7 @@ class ListSettings(data.StructLayout):
                 "needed": beat_address_width(address_width, data_width),
                 "edges": words,
                 "weighted": 1,
+                "urgent": 1,
                 "partials": 32,
             }
         )

@@ -17,6 +17,7 @@ from hw.memory.word_serialiser import WordSerialiser
 from hw.memory.word_writer import WordWriter
 from hw.ring.boundary_table import BoundaryTable
 from hw.ring.control import RING_OPCODES, Control
+from hw.ring.edge_reader import EdgeReader
 from hw.ring.filter_array import FilterArray
 from hw.ring.formats import POSITION_BITS, Clocks, HaloRows, LinkFlit, Phase, RingConfig
 from hw.ring.halo_limits import HaloLimits
@@ -41,8 +42,8 @@ from hw.stream.queue import Queue
 
 __all__ = ["RING_OPCODES", "RingUnit"]
 
-#: Beats that may have been asked for: of lists and of the edges of which the needed list is made; of the offsets of the
-#: rows that are sent. With more the engine waits for its own; a row that is sent needs few offsets.
+#: Beats that may have been asked for: of lists; of the offsets of the rows that are sent, of which few are needed, so
+#: that the engine does not wait for its own.
 _LIST_DEPTH, _OFFSET_DEPTH = 64, 32
 #: Flits for this chiplet that may wait. A link brings a row a cycle, but units take it in two flits or more.
 _RECEIVED = 16
@@ -84,7 +85,7 @@ class _Units:
     reducer: Reducer
     guard: PacketGuard
     lists: SharedReader
-    edges: RangeReader
+    edges: EdgeReader
     offsets: RangeReader
     # A divided graph.
     shared: SharedLines | None
@@ -244,7 +245,7 @@ class RingUnit(wiring.Component):
             reducer=Reducer(*port, width, self.max_beats),
             guard=PacketGuard(width),
             lists=SharedReader(4 if divided else 3, *port, _LIST_DEPTH),
-            edges=RangeReader(*port, _LIST_DEPTH),
+            edges=EdgeReader(*port),
             offsets=RangeReader(*port, _OFFSET_DEPTH),
             shared=SharedLines(config, *port, self.depth) if divided else None,
         )
@@ -511,6 +512,7 @@ class RingUnit(wiring.Component):
             needed.start.eq(control.build),
             needed.edges.eq(list_.edges),
             needed.weighted.eq(list_.weighted),
+            units.edges.urgent.eq(list_.urgent),
             needed.partials.eq(list_.partials),
             list_writer.start.eq(control.build),
             list_writer.address.eq(list_.needed),

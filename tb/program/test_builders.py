@@ -257,3 +257,15 @@ def test_a_listing_says_which_line_of_a_region() -> None:
     said = [operands(command) for command in image.commands if command.opcode == Opcode.LOCATE]
     region = image.commands[0].references["offsets"][0]
     assert f"offsets=tiles[0]+2 @{region.line + 2}, edges=tiles[0]+4 @{region.line + 4}, " in said[0]
+
+
+@pytest.mark.parametrize(("others", "urgent"), [(0, 0), (3, 0), (4, 1), (20, 1)])
+def test_lists_of_many_rows_of_others_are_urgent(others: int, urgent: int) -> None:
+    """Two chiplets of 20 vertices; more than ten rows of others for a hundred edges are many."""
+    own = [(vid, (vid + 1) % 20) for vid in range(20)]
+    pairs = [*own[: 20 - others], *((vid, 20 + vid) for vid in range(others))]
+    problem = problem_of(40, pairs, [3], Model.GIN, "relu", 1)
+    image = build_images(problem, Placement.ranges(40, 2))[0]
+    (listed,) = (command.fields for command in image.commands if command.opcode == Opcode.LIST)
+    assert listed["edge_count"] == 40 - others
+    assert listed["urgent"] == urgent

@@ -158,7 +158,7 @@ class Commands:
             "boundaries": self.words(given["boundaries"]),
             "needed": (self.base + given["needed"]) * LINE_BYTES * 8 // DATA % ADDRESSES,
             "edges": {"address": self.words(given["edges"]), "words": edges << weighted},
-            "weighted": weighted, "partials": given["partials"],
+            "weighted": weighted, "urgent": given["urgent"], "partials": given["partials"],
         }  # fmt: skip
 
     async def list(self, fails_in: str = "") -> None:

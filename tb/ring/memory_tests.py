@@ -12,7 +12,11 @@ from hw.memory.axi import AXI4Signature
 from sim.ring.parts import CLIENTS, DATA, IDS, OUTSTANDING
 from tb.ring.part_bench import begin
 
-__all__ = ["a_reader_serves_who_is_selected", "two_managers_share_a_port"]
+__all__ = [
+    "a_reader_serves_who_is_selected",
+    "edges_are_read_as_far_ahead_as_is_urgent",
+    "two_managers_share_a_port",
+]
 
 #: Words of a beat.
 LANES = DATA // 32
@@ -21,6 +25,11 @@ LANES = DATA // 32
 def stored(address: int) -> int:
     """Return the word at a word address."""
     return random.Random(address).getrandbits(32)
+
+
+def whole(beat: int) -> int:
+    """Return the beat at a beat address."""
+    return sum(stored(beat * LANES + lane) << 32 * lane for lane in range(LANES))
 
 
 @cocotb.test()
@@ -34,7 +43,7 @@ async def a_reader_serves_who_is_selected(dut: Any, idle: float, stall: float) -
     def answer(request: dict[str, int]) -> None:
         for n in range(request["length"] + 1):
             beat = request["address"] + n
-            data = sum(stored(beat * LANES + lane) << 32 * lane for lane in range(LANES))
+            data = whole(beat)
             last = int(n == request["length"])
             bench.drive("reader_beat", [{"data": data, "error": int(beat in bad), "last": last}])
 
@@ -115,6 +124,41 @@ class Port:
 def anything(source: random.Random, channel: str, bits: dict[str, int]) -> dict[str, int]:
     """Return random fields."""
     return {name: source.getrandbits(bits[name]) for name in CHANNELS[channel]}
+
+
+@cocotb.test()
+@cocotb.parametrize(idle=[0.0, 0.4], stall=[0.0, 0.6])
+async def edges_are_read_as_far_ahead_as_is_urgent(dut: Any, idle: float, stall: float) -> None:
+    """Of a slow memory at most 64 beats are asked for, or 256; each range comes whole."""
+    bench = await begin(dut, idle=idle, stall=stall)
+    source: random.Random = bench.random
+    requests: deque[dict[str, int]] = deque()
+    bench.take("edges_request", requests.append)
+    for turn in range(6):
+        urgent, count = turn % 2, source.randrange(2000, 2600)
+        address = source.randrange((1 << 30) - count)
+        dut.edges_urgent.value = urgent
+        beats = range(address // LANES, (address + count - 1) // LANES + 1)
+        expected = []
+        for beat in beats:
+            mask = sum((address <= beat * LANES + lane < address + count) << lane for lane in range(LANES))
+            last = int(beat == beats[-1])
+            expected.append({"data": whole(beat), "mask": mask, "last": last, "error": 0})
+        bench.expect("edges_o", expected)
+        bench.drive("edges_i", [{"address": address, "words": count}])
+        given, most = 0, 0
+        while given < len(beats):
+            await bench.cycles(source.choice((1, 1, 1, 300)))
+            asked = sum(request["length"] + 1 for request in requests)
+            most = max(most, asked + bench.drivers["edges_beat"].busy_words)
+            while requests:
+                request = requests.popleft()
+                for n in range(request["length"] + 1):
+                    last = int(n == request["length"])
+                    bench.drive("edges_beat", [{"data": whole(request["address"] + n), "error": 0, "last": last}])
+                    given += 1
+        await bench.drain()
+        assert (32, 64)[urgent] < most <= (64, 256)[urgent], urgent
 
 
 @cocotb.test()
