@@ -158,6 +158,11 @@ def attach_unit(
     window
         Ports of the unit behind a window that this one reads, as of `hw.memory.window.window_members`, with
         ``failure``; None: there is none.
+
+    Raises
+    ------
+    ValueError
+        If the unit's IDs do not tell so many clients apart.
     """
     ends = [(block.request, block.beat) for block in silent]
     inner = _behind_gate(m, unit, name, scratch, window) if scratch or window is not None else unit
@@ -165,6 +170,8 @@ def attach_unit(
     m.submodules[f"{name}_reads"] = reads = ReadArbiter(
         *unit.port, clients=len(ends), outstanding=unit.outstanding, silent=range(len(silent))
     )
+    if reads.id_width > unit.id_width:
+        raise ValueError(f"{name} has {len(ends)} read clients, not at most {1 << unit.id_width} as its IDs tell apart")
     m.submodules[f"{name}_writes"] = writes = WritePort(*unit.port, id_width=unit.id_width)
     for part in (reads, writes):
         connect_manager(m, part.m_axi, port)

@@ -13,6 +13,7 @@ from hw.chiplet.unit import unit_members
 from hw.contracts import struct
 from hw.graph.csr_reader import CsrReader, ErrorReport
 from hw.memory.range_reader import RangeReader
+from hw.memory.unit_port import UNIT_ID_WIDTH
 from hw.memory.word_serialiser import WordSerialiser
 from hw.memory.word_writer import WordWriter
 from hw.ring.boundary_table import BoundaryTable
@@ -143,6 +144,8 @@ class RingUnit(wiring.Component):
         self.domains = ("sync", "link") if config.clocks is Clocks.OWN else ("sync",)
         if divided:
             self.OPCODES = (*RING_OPCODES, Opcode.SHARE)
+            # With the readers of shared lines there are more than eight clients.
+            self.id_width = UNIT_ID_WIDTH
         super().__init__(
             {
                 **unit_members(self.port, self.clients),

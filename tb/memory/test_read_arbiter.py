@@ -5,9 +5,14 @@ from typing import Any
 
 import cocotb
 import pytest
+from amaranth.hdl import Module
 
+from hw.memory.axi import AXI4Signature
 from hw.memory.formats import LINE_BYTES
 from hw.memory.read_arbiter import ReadArbiter
+from hw.memory.unit_port import attach_unit
+from hw.ring.formats import RingConfig
+from hw.ring.ring_unit import RingUnit
 from sim.harness.formal import prove_all
 from sim.memory.memory_side import CLIENTS, CONFIGURATIONS
 from tb.memory.formal_read_arbiter import PROOFS
@@ -133,6 +138,13 @@ def test_read_arbiter(configuration: str, tmp_path: Path) -> None:
 def test_read_arbiter_refuses(parameters: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         ReadArbiter(**parameters)
+
+
+def test_a_unit_needs_an_id_for_each_client() -> None:
+    unit = RingUnit(RingConfig())
+    unit.id_width = 2
+    with pytest.raises(ValueError, match="ring has 7 read clients, not at most 4"):
+        attach_unit(Module(), unit, "ring", AXI4Signature(*unit.port, 3).create())
 
 
 def test_read_arbiter_proofs() -> None:
