@@ -82,8 +82,11 @@ async def parts_are_sent_one_after_another(dut: Any, idle: float, stall: float) 
     requests: list[dict[str, int]] = []
     bench.take("parts_offsets", requests.append)
     parts = [
-        {"first_vertex": source.getrandbits(32), "offsets": {"address": source.getrandbits(30), "words": n}}
-        for n in range(1, 40)
+        {
+            "first_vertex": source.getrandbits(32),
+            "offsets": {"address": source.getrandbits(30), "words": source.getrandbits(32)},
+        }
+        for _ in range(40)
     ]
     bench.drive("parts_i", parts)
     # A part is sent so many cycles after its offsets have been asked for; -1: none is being sent.
