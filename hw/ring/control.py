@@ -37,7 +37,7 @@ _ELEMENTS_OF_GRANULE = exact_log2(GRANULE)
 
 
 class ExchangeSettings(data.StructLayout):
-    """What all parts of an exchange have in common, beside the sizes of rows.
+    """Operands of an exchange that all its parts share, beside the sizes of rows.
 
     ``needed``: word address of the needed list. ``in_order``: rows match in order (R7). ``backward``: they are
     gradients (R16).
@@ -292,7 +292,7 @@ class Control(wiring.Component):
             given.payload.first_vertex.eq(scatter.first_vertex),
             given.payload.offsets.address.eq(front.words(Opcode.SCATTER, "offsets")),
             given.payload.offsets.words.eq(entries),
-            # What is needed comes in one go, whatever the parts of others are.
+            # Rows of others come in one exchange, whatever their parts are.
             self.flow.eq(due & (self.phase == Phase.NONE) & ~front.failed),
         ]
         with m.If(self.flow):

@@ -1,10 +1,10 @@
 """Edge reader: reads the edges of which the needed list is made, more or less far ahead."""
 
 from amaranth.hdl import Cover, Elaboratable, Module, Signal
-from amaranth.lib import stream, wiring
-from amaranth.lib.wiring import In, Out, connect, flipped
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, connect, flipped
 
-from hw.memory.formats import BURST_BEATS, RangeBeat, RangeRequest, ReadBeat, ReadRequest
+from hw.memory.formats import BURST_BEATS
 from hw.memory.range_reader import RangeReader
 
 __all__ = ["EdgeReader"]
@@ -28,28 +28,18 @@ class EdgeReader(wiring.Component):
     ----------
     urgent : In(1)
         Ask for as much as there is room for; constant while a range is read.
-    i : stream of `RangeRequest`
-    o : stream of `RangeBeat`
-    request, beat
-        A client's end of the read arbiter.
+    i, o, request, beat
+        As of `RangeReader`.
     """
 
     def __init__(self, address_width: int = 32, data_width: int = 256) -> None:
-        self.address_width, self.data_width = address_width, data_width
-        super().__init__(
-            {
-                "urgent": In(1),
-                "i": In(stream.Signature(RangeRequest(address_width))),
-                "o": Out(stream.Signature(RangeBeat(data_width))),
-                "request": Out(stream.Signature(ReadRequest(address_width, data_width))),
-                "beat": In(stream.Signature(ReadBeat(data_width), always_ready=True)),
-            }
-        )
+        self._reader = RangeReader(address_width, data_width, _MANY)
+        super().__init__({"urgent": In(1), **self._reader.signature.members})
 
     def elaborate(self, platform: object) -> Elaboratable:
         """Let a burst pass unless too much is under way; what is offered stays, since what comes only makes room."""
         m = Module()
-        m.submodules.reader = reader = RangeReader(self.address_width, self.data_width, _MANY)
+        m.submodules.reader = reader = self._reader
         connect(m, flipped(self.i), reader.i)
         connect(m, reader.o, flipped(self.o))
         connect(m, flipped(self.beat), reader.beat)
