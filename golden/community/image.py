@@ -24,7 +24,7 @@ from golden.locator.schedule import Schedule
 from golden.model.network import Problem
 from golden.program.chiplet import Owned, by_topology, chiplet_image
 from golden.program.layer import Search
-from golden.ring.image import shared_out
+from golden.ring.image import PARTS, shared_out
 from golden.ring.placement import Placement
 
 __all__ = [
@@ -36,9 +36,9 @@ __all__ = [
     "tiles_of",
 ]
 
-#: Vertices of a chiplet's first part, the growth from one part to the next, and the most parts. The links are busy
-#: longer than the PEs combine, so the first part is small; then a part is still sent when the next is combined.
-PART, GROWTH, PARTS = 128, 3, 4
+#: Vertices of a chiplet's first part, and the growth from one part to the next. The links are busy longer than the PEs
+#: combine, so the first part is small; then a part is still sent when the next is combined.
+PART, GROWTH = 128, 3
 
 
 def tiles_of(image: Image) -> int:

@@ -35,6 +35,7 @@ from golden.program.layer import (
     layer,
 )
 from golden.program.program import Program, Reference, Section
+from golden.ring.matching import needed_list
 
 __all__ = ["Owned", "Travel", "by_topology", "chiplet_image"]
 
@@ -450,11 +451,10 @@ def _travelling(p: Program, placed: _Placed, topology: Topology, boundaries: Sec
     hubs, shares, nodes = travel.hubs.size, travel.sources.size, topology.graph.nodes
     shared = Shared(hubs, homes, offsets, sources, shares, owned.first, owned.count, nodes)
     edges, count, chiplets = placed.whole.edges, owned.sources.size, owned.chiplets
-    others = np.unique(owned.sources)
-    others = others[((others < owned.first) | (others >= owned.end)) & (others < nodes)]
+    others = needed_list(owned.sources.tolist(), owned.first, owned.end, nodes)
     exchange = Exchange(
         boundaries, edges, count, needed, chiplets, travel.matching, departures, shared, topology.weighted,
-        urgent=others.size * URGENT > count,
+        urgent=len(others) * URGENT > count,
     )  # fmt: skip
     return replace(placed, exchange=exchange)
 

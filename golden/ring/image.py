@@ -19,7 +19,17 @@ from golden.program.chiplet import Owned, Travel, by_topology, chiplet_image
 from golden.ring.placement import Placement
 from golden.ring.traffic import Plan, plan
 
-__all__ = ["PART", "build_images", "joined", "owned_of", "parts_of", "shared_out", "tiled_offsets", "travelling_first"]
+__all__ = [
+    "PART",
+    "PARTS",
+    "build_images",
+    "joined",
+    "owned_of",
+    "parts_of",
+    "shared_out",
+    "tiled_offsets",
+    "travelling_first",
+]
 
 #: Most parts of a chiplet's rows that are combined and sent in turn, and the fewest rows of one, below which a
 #: command costs more than it saves.

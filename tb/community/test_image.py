@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from contracts import ROW_BYTES, SPARSE_ENTRY
-from golden.community.image import GROWTH, PARTS, growing_parts
+from golden.community.image import GROWTH, growing_parts
 from golden.image_format import PART_ROWS
 from golden.program.features import place_sparse
 from golden.program.program import Program
+from golden.ring.image import PARTS
 
 _GRANULE = ROW_BYTES // SPARSE_ENTRY.bytes
 

@@ -2,6 +2,7 @@
 
 import random
 from collections import deque
+from collections.abc import Collection
 from itertools import pairwise
 from typing import Any
 
@@ -32,6 +33,15 @@ def whole(beat: int) -> int:
     return sum(stored(beat * LANES + lane) << 32 * lane for lane in range(LANES))
 
 
+def burst(request: dict[str, int], bad: Collection[int] = ()) -> list[dict[str, int]]:
+    """Return the beats of a request, of which those at the `bad` addresses fail."""
+    first, length = request["address"], request["length"]
+    return [
+        {"data": whole(beat), "error": int(beat in bad), "last": int(beat == first + length)}
+        for beat in range(first, first + length + 1)
+    ]
+
+
 @cocotb.test()
 @cocotb.parametrize(idle=[0.0, 0.4], stall=[0.0, 0.6])
 async def a_reader_serves_who_is_selected(dut: Any, idle: float, stall: float) -> None:
@@ -41,11 +51,7 @@ async def a_reader_serves_who_is_selected(dut: Any, idle: float, stall: float) -
     bad: set[int] = set()
 
     def answer(request: dict[str, int]) -> None:
-        for n in range(request["length"] + 1):
-            beat = request["address"] + n
-            data = whole(beat)
-            last = int(n == request["length"])
-            bench.drive("reader_beat", [{"data": data, "error": int(beat in bad), "last": last}])
+        bench.drive("reader_beat", burst(request, bad))
 
     bench.take("reader_request", answer)
     dut.reader_select.value = 0
@@ -152,11 +158,9 @@ async def edges_are_read_as_far_ahead_as_is_urgent(dut: Any, idle: float, stall:
             asked = sum(request["length"] + 1 for request in requests)
             most = max(most, asked + bench.drivers["edges_beat"].busy_words)
             while requests:
-                request = requests.popleft()
-                for n in range(request["length"] + 1):
-                    last = int(n == request["length"])
-                    bench.drive("edges_beat", [{"data": whole(request["address"] + n), "error": 0, "last": last}])
-                    given += 1
+                come = burst(requests.popleft())
+                bench.drive("edges_beat", come)
+                given += len(come)
         await bench.drain()
         assert (32, 64)[urgent] < most <= (64, 256)[urgent], urgent
 
