@@ -141,7 +141,10 @@ class RegionKind(_Documented):
     RECORDS = 19, "u64 x beats: community records"
     ROOTS = 20, "u32 x roots: VIDs of a mini-batch"
     PROGRAM = 21, "u32 x words: frames for the neural chip's G-bus, two of its words in each, lower half first"
-    NEEDED = 22, "u32 x vertices elsewhere: working space for the VIDs whose rows have to come round the ring"
+    NEEDED = (
+        22,
+        "u32 x 4 x (vertices / 128, rounded up): working space for a bit a VID: its row has to come round the ring",
+    )
     SHARED_OFFSETS = 23, "u32 x (hubs + 1): offsets of the edges into hubs that this chiplet executes for their homes"
     SHARED_EDGES = 24, "u32 x edges: source VIDs of those edges, ascending in each row, all of this chiplet"
     TILES = (

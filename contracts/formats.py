@@ -310,7 +310,7 @@ COMMANDS: dict[Opcode, Layout] = {
             _line("edges", "source VIDs of the in-edges"),
             _u("edge_count", 32, "length of the edges array, in edges"),
             _u("partials", 32, "so many VIDs behind those of the graph stand for partial sums' halves"),
-            _line("needed", "where the sorted VIDs of other chiplets go that are among the sources"),
+            _line("needed", "where a bit of each VID goes that is of another chiplet and among the sources"),
             _u("tiles", 8, "chiplets of the ring"),
             _u("weighted", 1, "1: edges are weighted"),
             _u("urgent", 1, "1: edges are read as fast as the memory allows, before what is combined beside the list"),

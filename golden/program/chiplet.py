@@ -44,6 +44,8 @@ URGENT = 10
 #: Bytes that places, 32 bits of granules, reach.
 _PLACES = ROW_BYTES << 32
 _WORD_BYTES = 4
+#: Vertices whose marks in a needed list are written together.
+_MARKED = 128
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,8 +54,8 @@ class Travel:
 
     Attributes
     ----------
-    departures, elsewhere
-        Tiled offsets of the own vertices' out-edges that others gather; in-edges that do not come from partial sums.
+    departures
+        Tiled offsets of the own vertices' out-edges that others gather.
     hubs, homes, offsets, sources
         VIDs with a partial sum, words that say where it starts and ends, edges into them that the chiplet executes.
     matching
@@ -63,7 +65,6 @@ class Travel:
     """
 
     departures: IntArray
-    elsewhere: int
     hubs: IntArray
     homes: IntArray
     offsets: IntArray
@@ -443,12 +444,14 @@ def _travelling(p: Program, placed: _Placed, topology: Topology, boundaries: Sec
     travel = owned.travel
     if travel is None or departures is None or topology.alone:
         return placed
-    needed = p.reserve(RegionKind.NEEDED, 0, 4 * travel.elsewhere, travel.elsewhere, 1, 4)
+    nodes = topology.graph.nodes
+    marks = -(-nodes // _MARKED) * (_MARKED // 32)
+    needed = p.reserve(RegionKind.NEEDED, 0, _WORD_BYTES * marks, marks, 1, _WORD_BYTES)
     p.words(RegionKind.HUBS, travel.hubs)
     homes = p.words(RegionKind.HUB_HOMES, travel.homes)
     offsets = p.words(RegionKind.SHARED_OFFSETS, travel.offsets)
     sources = p.words(RegionKind.SHARED_EDGES, travel.sources)
-    hubs, shares, nodes = travel.hubs.size, travel.sources.size, topology.graph.nodes
+    hubs, shares = travel.hubs.size, travel.sources.size
     shared = Shared(hubs, homes, offsets, sources, shares, owned.first, owned.count, nodes)
     edges, count, chiplets = placed.whole.edges, owned.sources.size, owned.chiplets
     others = needed_list(owned.sources.tolist(), owned.first, owned.end, nodes)

@@ -119,10 +119,9 @@ def owned_of(
     for chiplet in range(placement.chiplets):
         first, end = placement.range(chiplet)
         offsets, sources = _in_edges(placement, wanted, summed, first, end)
-        elsewhere = int((sources < graph.nodes).sum())
         departures = _departures(placement, wanted, first, end)
         ahead = int(leaving[(leaving >= first) & (leaving < end)].max(initial=first - 1)) + 1 - first
-        travel = Travel(departures, elsewhere, summed, homes, *_shared(wanted, summed, first, end), matching, ahead)
+        travel = Travel(departures, summed, homes, *_shared(wanted, summed, first, end), matching, ahead)
         yield Owned(first, end, offsets, sources, placement.boundaries, chiplet, travel)
 
 

@@ -9,7 +9,7 @@ from hw.ring.filter_window import FilterWindow
 __all__ = ["FilterArray"]
 
 #: Ports that are passed through: of the feed, into the window, out of the window.
-_FEED = ("start", "address", "counts", "request", "i", "exhausted")
+_FEED = ("start", "address", "request", "i", "exhausted")
 _ASKED = ("in_order", "boundaries", "owner", "vid", "next_owner", "next_vid", "advances", "take")
 _FOUND = ("decided", "hit", "least", "late", "outside", "waiting", "lowest")
 
@@ -24,7 +24,7 @@ class FilterArray(wiring.Component):
 
     Attributes
     ----------
-    start, address, counts, request, i, exhausted
+    start, address, request, i, exhausted
         See `FilterFeed`.
     in_order, boundaries, owner, vid, next_owner, next_vid, advances, take
         See `FilterWindow`.
@@ -50,7 +50,7 @@ class FilterArray(wiring.Component):
             feed.room.eq(window.room),
             feed.start.eq(self.start),
             feed.address.eq(self.address),
-            feed.counts.eq(self.counts),
+            feed.boundaries.eq(self.boundaries),
             window.clear.eq(self.start),
             window.exhausted.eq(feed.exhausted),
             self.exhausted.eq(feed.exhausted),

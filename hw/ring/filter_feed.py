@@ -2,28 +2,35 @@
 
 from typing import NamedTuple
 
-from amaranth.hdl import Array, Elaboratable, Module, Mux, Signal, ValueLike
+from amaranth.hdl import Array, Cat, Cover, Elaboratable, Module, Mux, Signal, ValueLike
 from amaranth.lib import data, stream, wiring
-from amaranth.lib.memory import Memory, ReadPort, WritePort
+from amaranth.lib.memory import Memory, WritePort
 from amaranth.lib.wiring import In, Out
 
+from hw.lowest import lowest_one, without_lowest
 from hw.memory.formats import RangeRequest, Word
 from hw.stream.queue import Queue
 
 __all__ = ["FilterFeed"]
 
+#: VIDs of a word of the list.
+_WORD = 32
+_BIT_BITS = (_WORD - 1).bit_length()
 #: Words of a refill, and words kept for an owner's window. When a pass begins, each owner's turn comes the sooner the
 #: smaller a refill is.
-_CHUNK = 8
-_WAITING = 32
+_CHUNK = 4
+_WAITING = 16
 _PLACE_BITS = (_WAITING - 1).bit_length()
+#: The word in use of an owner: its marks that were not handed on, and its place in the list.
+_Used = data.StructLayout({"marks": _WORD, "place": 32 - _BIT_BITS})
 
 
 class _Parts(NamedTuple):
     """State of the owners' parts of the list.
 
-    ``left``: words to request; ``following``: address of the next of them. ``held``: words requested and not handed on.
-    ``come``, ``given``: places of the next word to arrive and to hand on; their additional bit tells full from empty.
+    ``left``: words to request; ``following``: place of the next of them. ``held``: words requested and not in use yet.
+    ``come``, ``given``: places of the next word to arrive and to use; their additional bit tells full from empty.
+    ``begun``: a word has been used; ``marked``: the one in use has marks.
     """
 
     left: Array
@@ -31,10 +38,12 @@ class _Parts(NamedTuple):
     held: Array
     come: Array
     given: Array
+    begun: Array
+    marked: Array
 
 
 class FilterFeed(wiring.Component):
-    """Reads each owner's part of the needed list ahead of its window.
+    """Reads each owner's part of the needed list ahead of its window, and hands on the VIDs that are marked.
 
     Parameters
     ----------
@@ -46,18 +55,19 @@ class FilterFeed(wiring.Component):
     Attributes
     ----------
     start : In(1)
-        Begin with the list; `address` and `counts` are constant from this cycle on.
+        Begin with the list; `address` and `boundaries` are constant from this cycle on.
     address : In
-        Word address of the list, whose parts lie one behind another.
-    counts : In
-        Entries of every owner.
+        Word address of the list, see `hw.ring.needed_list.NeededList`.
+    boundaries : In
+        First VID of each owner, and the end.
     request : stream of `RangeRequest`
     i : stream of `Word`
     fill : stream of owner and VID
+        The VIDs of an owner ascend.
     room : In(chiplets)
         Owners whose window has a free entry.
     exhausted : Out(chiplets)
-        Owners whose entries have all been handed on.
+        Owners whose marks have all been handed on.
     """
 
     def __init__(self, address_width: int = 32, chiplets: int = 4) -> None:
@@ -66,7 +76,7 @@ class FilterFeed(wiring.Component):
             {
                 "start": In(1),
                 "address": In(RangeRequest(address_width)["address"].shape),
-                "counts": In(data.ArrayLayout(32, chiplets)),
+                "boundaries": In(data.ArrayLayout(32, chiplets + 1)),
                 "request": Out(stream.Signature(RangeRequest(address_width))),
                 "i": In(stream.Signature(Word())),
                 "fill": Out(stream.Signature(data.StructLayout({"owner": range(chiplets), "vid": 32}))),
@@ -76,28 +86,34 @@ class FilterFeed(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Elaboratable:
-        """Request words of one owner's part at a time, keep them, and hand on one word a cycle."""
+        """Request words of one owner's part at a time, keep them, and hand on one VID a cycle."""
         m = Module()
         count = self.chiplets
-        m.submodules.words = words = Memory(shape=32, depth=count * _WAITING, init=[])
+        m.submodules.words = words = Memory(shape=_WORD, depth=count * _WAITING, init=[])
         m.submodules.order = order = Queue(range(count), 2 * count)
-        left, following, held = (
-            Array(Signal(shape, name=f"{name}_{n}") for n in range(count))
-            for name, shape in (("left", 32), ("following", len(self.address)), ("held", range(_WAITING + 1)))
+        parts = _Parts(
+            *(
+                Array(Signal(shape, name=f"{name}_{n}") for n in range(count))
+                for name, shape in (
+                    ("left", 33 - _BIT_BITS),
+                    ("following", 32 - _BIT_BITS),
+                    ("held", range(_WAITING + 1)),
+                    ("come", range(2 * _WAITING)),
+                    ("given", range(2 * _WAITING)),
+                    ("begun", 1),
+                    ("marked", 1),
+                )
+            )
         )
-        come, given = (
-            Array(Signal(range(2 * _WAITING), name=f"{name}_{n}") for n in range(count)) for name in ("come", "given")
-        )
-        parts = _Parts(left, following, held, come, given)
         active = Signal()
 
         turn, asking, words_asked = self._request(m, parts, active, order.i)
-        self._receive(m, words.write_port(), order.o, come)
-        gives, giving = self._give(m, parts, active, words.read_port(domain="comb"))
+        self._receive(m, words.write_port(), order.o, parts.come)
+        gives, using = self._give(m, parts, active, words)
         for n in range(count):
-            more, less = Mux(asking & (turn == n), words_asked, 0), giving & (gives == n)
-            m.d.comb += self.exhausted[n].eq(active & (left[n] == 0) & (held[n] == 0))
-            m.d.sync += held[n].eq(held[n] + more - less)
+            more, less = Mux(asking & (turn == n), words_asked, 0), using & (gives == n)
+            m.d.comb += self.exhausted[n].eq(active & (parts.left[n] == 0) & (parts.held[n] == 0) & ~parts.marked[n])
+            m.d.sync += parts.held[n].eq(parts.held[n] + more - less)
         self._begin(m, parts, active)
         return m
 
@@ -126,7 +142,7 @@ class FilterFeed(wiring.Component):
         words_asked = Signal(range(_CHUNK + 1))
         m.d.comb += [
             words_asked.eq(Mux(left[turn] >= _CHUNK, _CHUNK, left[turn])),
-            self.request.payload.address.eq(following[turn]),
+            self.request.payload.address.eq(self.address + following[turn]),
             self.request.payload.words.eq(words_asked),
             order.payload.eq(turn),
             self.request.valid.eq(Array(wants)[turn] & order.ready),
@@ -153,38 +169,68 @@ class FilterFeed(wiring.Component):
         with m.If(write.en):
             m.d.sync += come[place].eq(come[place] + 1)
 
-    def _give(self, m: Module, parts: _Parts, active: Signal, read: ReadPort) -> tuple[Signal, Signal]:
-        """Hand on a word of an owner whose window has room, so a turn never stalls; return the owner and whether."""
+    def _give(self, m: Module, parts: _Parts, active: Signal, words: Memory) -> tuple[Signal, Signal]:
+        """Hand on a VID of an owner whose window has room, or use its next word, so a turn never stalls.
+
+        Returns
+        -------
+        The owner, and whether a word is used.
+        """
         come, given = parts.come, parts.given
+        m.submodules.used = used = Memory(shape=_Used, depth=self.chiplets, init=[])
         offers = [Signal(name=f"offers_{n}") for n in range(self.chiplets)]
         for n, offered in enumerate(offers):
-            m.d.comb += offered.eq(active & (come[n] != given[n]) & self.room[n])
-        giving = Signal()
-        gives = self._choose(m, "giving_turn", offers, 1)
+            m.d.comb += offered.eq(active & Mux(parts.marked[n], self.room[n], come[n] != given[n]))
+        gives, using, giving = self._choose(m, "giving_turn", offers, 1), Signal(), Signal()
+        read, now, write = words.read_port(domain="comb"), used.read_port(domain="comb"), used.write_port()
+        marks, place = now.data.marks, now.data.place
+        _, bit = lowest_one(marks)
         m.d.comb += [
-            self.fill.valid.eq(Array(offers)[gives]),
+            self.fill.valid.eq(Array(offers)[gives] & parts.marked[gives]),
             self.fill.payload.owner.eq(gives),
-            self.fill.payload.vid.eq(read.data),
+            self.fill.payload.vid.eq(Cat(bit, place)),
             read.addr.eq(gives * _WAITING + given[gives][:_PLACE_BITS]),
+            now.addr.eq(gives),
+            write.addr.eq(gives),
             giving.eq(self.fill.valid & self.fill.ready),
+            using.eq(Array(offers)[gives] & ~parts.marked[gives]),
+            write.en.eq(giving | using),
+            write.data.marks.eq(Mux(using, self._own(m, parts, gives, read.data), without_lowest(marks))),
+            write.data.place.eq(Mux(using, parts.following[gives] - parts.held[gives], place)),
         ]
-        with m.If(giving):
-            m.d.sync += given[gives].eq(given[gives] + 1)
-        return gives, giving
+        with m.If(write.en):
+            m.d.sync += parts.marked[gives].eq(write.data.marks.any())
+        with m.If(using):
+            m.d.sync += [given[gives].eq(given[gives] + 1), parts.begun[gives].eq(1)]
+        m.d.sync += Cover(using & ~write.data.marks.any(), "a word without marks")
+        return gives, using
+
+    def _own(self, m: Module, parts: _Parts, owner: Signal, word: Signal) -> Signal:
+        """Return the marks of the next word of an owner, without those of its neighbours in its first and last one."""
+        own, bounds = Signal(_WORD), self.boundaries
+        first, end = (Array(bounds[n + more][:_BIT_BITS] for n in range(self.chiplets))[owner] for more in range(2))
+        last = (parts.left[owner] == 0) & (parts.held[owner] == 1) & (end != 0)
+        m.d.comb += own.eq(
+            Cat(word[k] & (parts.begun[owner] | (first <= k)) & (~last | (end > k)) for k in range(_WORD))
+        )
+        return own
 
     def _begin(self, m: Module, parts: _Parts, active: Signal) -> None:
-        """After the start find the beginnings of the parts, one a cycle: they lie one behind another."""
-        count, following = self.chiplets, parts.following
-        located = Signal(range(count + 1), init=count)  # parts whose beginning is found
+        """After the start find the words of the parts, those of one a cycle."""
+        count = self.chiplets
+        located = Signal(range(count + 1), init=count)  # parts whose words are found
+        first, end = (Array(self.boundaries[n + more] for n in range(count))[located] for more in range(2))
         with m.If(located != count):
-            m.d.sync += located.eq(located + 1)
-            for n in range(1, count):
-                with m.If(located == n):
-                    m.d.sync += following[n].eq(following[n - 1] + self.counts[n - 1])
-            with m.If(located == count - 1):
-                m.d.sync += active.eq(1)
+            m.d.sync += [
+                located.eq(located + 1),
+                active.eq(located == count - 1),
+                parts.following[located].eq(first[_BIT_BITS:]),
+                parts.left[located].eq(
+                    Mux(end > first, ((end - 1)[_BIT_BITS:32] - first[_BIT_BITS:] + 1)[: 33 - _BIT_BITS], 0)
+                ),
+            ]
         with m.If(self.start):
-            m.d.sync += [located.eq(1), active.eq(0), following[0].eq(self.address)]
+            m.d.sync += [located.eq(0), active.eq(0)]
             for n in range(count):
-                m.d.sync += [parts.left[n].eq(self.counts[n]), parts.held[n].eq(0)]
-                m.d.sync += [parts.come[n].eq(0), parts.given[n].eq(0)]
+                m.d.sync += [state[n].eq(0) for state in (parts.left, parts.held, parts.come, parts.given)]
+                m.d.sync += [parts.begun[n].eq(0), parts.marked[n].eq(0)]

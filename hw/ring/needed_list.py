@@ -1,4 +1,4 @@
-"""Needed list: the VIDs of other chiplets among a chiplet's sources, sorted, each once (R4, R6)."""
+"""Needed list: the VIDs of other chiplets among a chiplet's sources, a bit each (R4, R6)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from functools import reduce
 from operator import or_
 from typing import Any, TypeAlias
 
-from amaranth.hdl import Cat, Const, Cover, Elaboratable, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Cover, Elaboratable, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out, connect, flipped
@@ -15,12 +15,12 @@ from amaranth.utils import exact_log2
 from contracts import Error
 from hw.block_memory import NO_BYPASS, RegisteredRead, registered_read
 from hw.graph.csr_reader import ErrorReport
-from hw.memory.formats import WORD_BYTES, RangeBeat, RangeRequest
+from hw.memory.formats import WORD_BYTES, RangeBeat, RangeRequest, Word
 from hw.stream.slice import Slice
 
 __all__ = ["NeededList"]
 
-#: Bits of a row of the bitmap, in all banks together: most, and of a word that is searched at a time.
+#: Bits of a row of the bitmap, in all banks together, at most; and of a word of the list.
 _ROW, _WORD = 128, 32
 #: Read and write port of each bank.
 _Banks: TypeAlias = Sequence[tuple[RegisteredRead, Any]]
@@ -35,26 +35,26 @@ class _Marks:
 
 
 @dataclass(frozen=True)
-class _Place:
-    """Where the walk through the bitmap is: window and row, which is the last one with vertices or not.
+class _Walk:
+    """Where the walk is.
 
-    Row 0 is read (`begins`) before it and the others are looked at (`scanning`); `next_row` asks for the one behind.
+    ``finished``: the list is complete. ``gives``: words are being read. ``writes``: those of a window are to be, of
+    which there are ``words``.
     """
 
-    window: Signal
-    row: Signal
-    last_row: Signal
-    begins: Signal
-    scanning: Signal
-    next_row: Signal
+    finished: Signal
+    gives: Signal
+    writes: Signal
+    words: Signal
 
 
 class NeededList(wiring.Component):
-    """Marks sources in a bitmap, then reads it in order, which sorts them and drops duplicates.
+    """Marks sources in a bitmap, which sorts them and drops duplicates.
 
-    The bitmap is a window over the VIDs. The edges are read once for every window, so the graph may be larger than
-    the bitmap. It has as many banks as a beat has words, by the lowest bits of the VID: of the words of a beat those
-    are marked in the same cycle that are in different banks.
+    If the graph has no more vertices than the bitmap, the list is kept there, and read as a range of memory would be.
+    Otherwise the bitmap is a window over the VIDs: the edges are read once for every window, and the marks of each are
+    written to memory. It has as many banks as a beat has words, by the lowest bits of the VID: of the words of a beat
+    those are marked in the same cycle that are in different banks.
 
     Parameters
     ----------
@@ -83,12 +83,16 @@ class NeededList(wiring.Component):
         Requests `edges`, once a window.
     i : stream of `RangeBeat`
         The sources.
+    kept : Out(1)
+        The list is in the bitmap, from `done` on.
     o : stream of unsigned(32)
-        The list.
-    counts : Out
-        Entries of every owner so far.
+        The list otherwise: of each VID a bit, lowest VID lowest, in whole rows of the bitmap.
+    asks : stream of `RangeRequest`
+        Words of a list that is kept: address 0 is that of VIDs 0 to 31. Not between `start` and `done`.
+    words : stream of `Word`
+        They, as from memory; at least one a range.
     done : Out(1)
-        The list and its counts are complete.
+        The list is complete.
     error : stream of `ErrorReport`, always ready
         ``VID_RANGE`` with a VID beyond the graph and its partial sums; it is left out.
 
@@ -114,20 +118,20 @@ class NeededList(wiring.Component):
                 "partials": In(32),
                 "request": Out(stream.Signature(RangeRequest(address_width))),
                 "i": In(stream.Signature(RangeBeat(data_width))),
+                "kept": Out(1),
                 "o": Out(stream.Signature(32)),
-                "counts": Out(data.ArrayLayout(32, chiplets)),
+                "asks": In(stream.Signature(RangeRequest(address_width))),
+                "words": Out(stream.Signature(Word())),
                 "done": Out(1),
                 "error": Out(stream.Signature(ErrorReport, always_ready=True)),
             }
         )
 
     def elaborate(self, platform: object) -> Elaboratable:
-        """Connect registers for the beats and for the list; walk through the windows and count the entries."""
+        """Connect a register for the beats; walk through the windows, whose words go to memory or to who asks."""
         m = Module()
         m.submodules.taken = taken = Slice(self.i.payload.shape())
-        m.submodules.found = found = Slice(32)
         connect(m, flipped(self.i), taken.i)
-        connect(m, found.o, flipped(self.o))
         m.d.comb += self.request.payload.eq(self.edges)
         banks = []
         for n in range(self._banks):
@@ -136,13 +140,19 @@ class NeededList(wiring.Component):
             )
             m.submodules[f"bank_{n}"] = bank
             banks.append((registered_read(m, bank, f"bank_{n}"), bank.write_port()))
-        counted = self._count(m, found.o)
-        finished = self._walk(m, taken.o, banks, found.i)
-        m.d.comb += self.done.eq(finished & ~self.o.valid & ~counted.any())
+        walk = _Walk(
+            finished=Signal(init=1, name="finished"),
+            gives=Signal(name="gives"),
+            writes=Signal(name="writes"),
+            words=Signal(32, name="words_of_window"),
+        )
+        self._read(m, banks, walk)
+        self._walk(m, taken.o, banks, walk)
+        m.d.comb += self.done.eq(walk.finished)
         return m
 
-    def _walk(self, m: Module, beats: stream.Interface, banks: _Banks, found: stream.Interface) -> Signal:
-        """For every window clear the bitmap, request the edges, mark their sources, scan; return whether it is done."""
+    def _walk(self, m: Module, beats: stream.Interface, banks: _Banks, walk: _Walk) -> None:
+        """For every window clear the bitmap, request the edges, mark their sources; of several have each written."""
         # A VID is cut into window, row and bit, so nothing is added or subtracted.
         rows, bit_bits = self.bitmap // self._row, exact_log2(self._row)
         window, row = Signal(32 - exact_log2(self.bitmap) + 1), Signal(exact_log2(rows))
@@ -155,98 +165,83 @@ class NeededList(wiring.Component):
         ]
         m.d.comb += [
             last_row.eq((row == rows - 1) | (Cat(row, window) >= final)),
-            *(read.addr.eq(row) for read, _ in banks),
+            walk.words.eq((row + 1) << exact_log2(self._row // _WORD)),
+            self.kept.eq(vertices <= self.bitmap),
         ]
         marking, marked, emptied = Signal(), self._mark(m, beats, banks, window), Signal()
         m.d.comb += beats.ready.eq(marking & marked.takes)
-        begins, scanning, next_row = (Signal(name=name) for name in ("begins", "scanning", "next_row"))
-        scanned = self._scan(m, found, banks, _Place(window, row, last_row, begins, scanning, next_row))
-        finished = Signal(init=1)
         with m.FSM():
             with m.State("IDLE"):
                 m.d.sync += [window.eq(0), row.eq(0)]
                 with m.If(self.start):
-                    m.d.sync += [finished.eq(0), self.counts.eq(0)]
+                    m.d.sync += walk.finished.eq(0)
                     m.next = "CLEAR"
             with m.State("CLEAR"):
                 for _, write in banks:
                     m.d.comb += [write.addr.eq(row), write.en.eq(1), write.data.eq(0)]
-                m.d.sync += row.eq(row + 1)
                 with m.If(last_row):
                     m.next = "ASK"
+                with m.Else():
+                    m.d.sync += row.eq(row + 1)
             with m.State("ASK"):
                 m.d.comb += self.request.valid.eq(1)
                 with m.If(self.request.ready):
                     m.next = "MARK"
             with m.State("MARK"):
                 m.d.comb += marking.eq(1)
-                m.d.sync += [row.eq(0), emptied.eq(0)]
+                m.d.sync += emptied.eq(0)
                 with m.If(beats.valid & beats.ready & beats.payload.last):
                     m.next = "MARKED"
             with m.State("MARKED"):
-                # The last marks are written, then the first row is read.
+                # The last marks are written in this cycle or before.
                 m.d.sync += emptied.eq(marked.idle)
-                m.d.comb += begins.eq(marked.idle & emptied)
-                with m.If(begins):
-                    m.next = "SCAN"
-            with m.State("SCAN"):
-                m.d.comb += scanning.eq(1)
-                with m.If(next_row):
-                    m.d.sync += row.eq(row + 1)
-                with m.If(scanned):
+                with m.If(marked.idle & emptied):
+                    m.next = "WRITE"
+                    with m.If(self.kept):
+                        m.d.sync += walk.finished.eq(1)
+                        m.next = "IDLE"
+            with m.State("WRITE"):
+                # The rows that were cleared, whose number is that of the last one.
+                m.d.comb += walk.writes.eq(1)
+                m.next = "WRITTEN"
+            with m.State("WRITTEN"):
+                with m.If(~walk.gives):
                     m.d.sync += [window.eq(window + 1), row.eq(0)]
                     m.next = "CLEAR"
                     with m.If(last_window):
-                        m.d.sync += finished.eq(1)
+                        m.d.sync += walk.finished.eq(1)
                         m.next = "IDLE"
-        m.d.sync += Cover((window != 0) & found.valid)
-        return finished
+        m.d.sync += Cover(window != 0)
 
-    def _scan(self, m: Module, found: stream.Interface, banks: _Banks, walk: _Place) -> Value:
-        """Send the marks of a row word by word while the next row is read; return whether those of the last are sent.
-
-        Words without marks take no cycle, a row two at least: it is read in the one and looked at in the other.
-        """
-        words, bank_of = self._row // _WORD, self._banks
+    def _read(self, m: Module, banks: _Banks, walk: _Walk) -> None:
+        """Send words of the bitmap, one a cycle: those of a window to memory, then those that are asked for."""
+        words_bits, row_bits = exact_log2(self.bitmap // _WORD), exact_log2(self._row // _WORD)
+        place, following, left = Signal(words_bits), Signal(words_bits), Signal.like(self.asks.payload.words)
+        goes = Signal()
         # Bits of a VID's place in its row: the bank's are the lowest.
-        there = Cat(banks[bit % bank_of][0].data[bit // bank_of] for bit in range(self._row))
-        # The row that was read, and its words that were not looked at; of one of these the marks that were not sent.
-        held, left, at, read, ended = Signal(self._row), Signal(words), Signal.like(walk.row), Signal(), Signal()
-        rest, place = Signal(_WORD), Signal(len(walk.row) + exact_log2(words))
-        lowest, position = _lowest(m, rest)
-        first = Signal(words)
-        free, more = Signal(), Signal()
+        there = Cat(banks[bit % self._banks][0].data[bit // self._banks] for bit in range(self._row))
         m.d.comb += [
-            found.valid.eq(walk.scanning & (rest != 0)),
-            found.payload.eq(Cat(position, place, walk.window)),
-            free.eq((rest == 0) | ((rest == lowest) & found.ready)),
-            first.eq(left & -left),
-            # The last word of a row makes room for the next row, unless that has been the last one.
-            more.eq(~ended & read & ((left == 0) | (free & (left == first)))),
-            walk.next_row.eq(walk.scanning & more),
+            self.asks.ready.eq(walk.finished & ~walk.gives),
+            following.eq(place),
+            self.o.payload.eq(there.word_select(place[:row_bits], _WORD)),
+            self.o.valid.eq(walk.gives & ~walk.finished),
+            self.words.payload.data.eq(self.o.payload),
+            self.words.payload.last.eq(left == 1),
+            self.words.valid.eq(walk.gives & walk.finished),
+            goes.eq(Mux(walk.finished, self.words.ready, self.o.ready)),
         ]
-        with m.If(walk.begins):
-            m.d.sync += [rest.eq(0), left.eq(0), ended.eq(0)]
-        m.d.sync += read.eq(walk.begins | (walk.scanning & ~more))
-        with m.If(walk.scanning):
-            with m.If(found.ready):
-                m.d.sync += rest.eq(rest & ~lowest)
-            with m.If(free):
-                for n in range(words):
-                    with m.If(first[n]):
-                        m.d.sync += [
-                            rest.eq(held.word_select(n, _WORD)),
-                            place.eq(Cat(Const(n, exact_log2(words)), at)),
-                        ]
-                m.d.sync += left.eq(left & ~first)
-            with m.If(more):
-                m.d.sync += [
-                    held.eq(there),
-                    left.eq(Cat(there.word_select(n, _WORD).any() for n in range(words))),
-                    at.eq(walk.row),
-                    ended.eq(walk.last_row),
-                ]
-        return walk.scanning & ended & (left == 0) & (rest == 0)
+        with m.If(walk.gives & goes):
+            m.d.comb += following.eq(place + 1)
+            m.d.sync += [left.eq(left - 1), walk.gives.eq(left != 1)]
+        with m.Elif(walk.writes):
+            m.d.comb += following.eq(0)
+            m.d.sync += [left.eq(walk.words), walk.gives.eq(1)]
+        with m.Elif(self.asks.valid & self.asks.ready):
+            m.d.comb += following.eq(self.asks.payload.address)
+            m.d.sync += [left.eq(self.asks.payload.words), walk.gives.eq(1)]
+        m.d.sync += place.eq(following)
+        for read, _ in banks:
+            m.d.comb += read.addr.eq(following >> row_bits)
 
     def _mark(self, m: Module, beats: stream.Interface, banks: _Banks, window: Value) -> "_Marks":
         """Compare the words of a beat, then mark in each cycle one of them in each bank, and report one."""
@@ -331,24 +326,3 @@ class NeededList(wiring.Component):
             ]
         m.d.sync += Cover(written & again, "two marks of a row in a row")
         return chosen
-
-    def _count(self, m: Module, found: stream.Interface) -> Signal:
-        """Count the entries of every owner, a cycle after they leave; return whose entry left in the last cycle."""
-        counted = Signal(self.chiplets)
-        reached = [found.payload >= self.boundaries[n] for n in range(1, self.chiplets)]
-        for n in range(self.chiplets):
-            mine = (reached[n - 1] if n else 1) & (~reached[n] if n < self.chiplets - 1 else 1)
-            m.d.sync += [
-                counted[n].eq(found.valid & found.ready & mine),
-                self.counts[n].eq(self.counts[n] + counted[n]),
-            ]
-        return counted
-
-
-def _lowest(m: Module, rest: Signal) -> tuple[Signal, Signal]:
-    """Return the lowest bit that is set, one-hot and as its position."""
-    lowest, position = Signal(len(rest)), Signal(exact_log2(len(rest)))
-    m.d.comb += lowest.eq(rest & -rest)
-    for n in range(len(position)):
-        m.d.comb += position[n].eq(Cat(lowest[k] for k in range(len(rest)) if k >> n & 1).any())
-    return lowest, position

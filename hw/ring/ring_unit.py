@@ -322,7 +322,6 @@ class RingUnit(wiring.Component):
         lists, phase = units.lists, units.control.phase
         for client, request, unit in (
             (_BOUNDARIES, units.boundaries.request, units.boundaries.i),
-            (_NEEDED, units.filter.request, units.filter.i),
             (_HUBS, units.control.hubs, units.reducer.hubs),
         ):
             connect(m, request, lists.asks[client])
@@ -334,6 +333,7 @@ class RingUnit(wiring.Component):
             connect(m, request, reader.i)
             connect(m, reader.o, user)
         connect(m, units.needed.o, units.list_writer.i)
+        self._read_needed(m, units)
         m.d.comb += lists.select.eq(Mux(phase == Phase.LOAD, _BOUNDARIES, Mux(phase == Phase.REDUCE, _HUBS, _NEEDED)))
         if units.shared is not None:
             with m.If(units.control.tabling):
@@ -344,6 +344,23 @@ class RingUnit(wiring.Component):
             self._writes(m, units.list_writer.o)
         with m.Else():
             self._writes(m, units.halo.o)
+
+    def _read_needed(self, m: Module, units: _Units) -> None:
+        """Have the needed list read from where it is: kept by its unit, or in memory."""
+        needed, lists, asks, words = units.needed, units.lists, units.filter.request, units.filter.i
+        memory, found = lists.asks[_NEEDED], lists.o[_NEEDED]
+        m.d.comb += [
+            units.filter.address.eq(Mux(needed.kept, 0, units.control.exchange.needed)),
+            needed.asks.payload.eq(asks.payload),
+            memory.payload.eq(asks.payload),
+            needed.asks.valid.eq(asks.valid & needed.kept),
+            memory.valid.eq(asks.valid & ~needed.kept),
+            asks.ready.eq(Mux(needed.kept, needed.asks.ready, memory.ready)),
+            words.payload.eq(Mux(needed.kept, needed.words.payload, found.payload)),
+            words.valid.eq(Mux(needed.kept, needed.words.valid, found.valid)),
+            needed.words.ready.eq(words.ready & needed.kept),
+            found.ready.eq(words.ready & ~needed.kept),
+        ]
 
     def _writes(self, m: Module, source: stream.Interface) -> None:
         """Let `source` write."""
@@ -425,7 +442,10 @@ class RingUnit(wiring.Component):
             control.listed.eq(units.list_writer.done & ~self.writing),
             units.parts.sent.eq(units.remote_array.done),
             control.sent.eq(units.parts.idle & units.sender.idle),
-            control.drained.eq(tokens.drained & units.halo.idle & ~self.writing),
+            # What is missing is known when a window waits, or the whole list has been read.
+            control.drained.eq(
+                tokens.drained & units.halo.idle & ~self.writing & (filter_.waiting.any() | filter_.exhausted.all())
+            ),
             control.missing.eq(filter_.waiting.any() | ~filter_.exhausted.all()),
             control.lowest.eq(filter_.lowest),
             control.reduced.eq(units.reducer.done & ~self.writing & ~units.csr.busy),
@@ -521,8 +541,6 @@ class RingUnit(wiring.Component):
             list_writer.address.eq(list_.needed),
             list_writer.ended.eq(needed.done),
             filter_.start.eq(control.flow),
-            filter_.address.eq(control.exchange.needed),
-            filter_.counts.eq(needed.counts),
             filter_.in_order.eq(control.exchange.in_order),
             parts.go.eq((control.phase == Phase.FLOW) & ~control.failed),
             units.remote_array.start.eq(parts.start),

@@ -145,8 +145,39 @@ async def a_falling_offset_is_reported_with_its_row(dut: Any) -> None:
 # Needed list ----------------------------------------------------------------------------------------------------------
 
 
+def as_marks(vids: list[int], first: int, words: int) -> list[int]:
+    """Return words of a list, from the one at `first` on."""
+    marked = [0] * words
+    for vid in vids:
+        if first <= vid // 32 < first + words:
+            marked[vid // 32 - first] |= 1 << vid % 32
+    return marked
+
+
+def marked_by(words: list[int]) -> list[int]:
+    """Return the VIDs of a list's words."""
+    return [32 * n + bit for n, word in enumerate(words) for bit in range(32) if word >> bit & 1]
+
+
+async def kept(bench: Bench, dut: Any, vertices: int) -> list[int]:
+    """Ask for the words of a list that is kept, a few at a time; return them."""
+    got: list[int] = []
+    ends, count = [0], -(-vertices // 32)
+    while ends[-1] < count:
+        ends.append(min(count, ends[-1] + bench.random.choice((1, 2, 4, 7))))
+
+    def took(word: dict[str, int]) -> None:
+        got.append(word["data"])
+        assert (word["last"], word["error"], word["empty"]) == (int(len(got) in ends), 0, 0)
+
+    bench.take("needed_words", took)
+    bench.drive("needed_asks", [{"address": first, "words": end - first} for first, end in pairwise(ends)])
+    await bench.until(lambda: len(got) == count)
+    return got
+
+
 async def lists(bench: Bench, dut: Any, sources: list[int], boundaries: list[int], position: int) -> list[int]:
-    """Feed sources as often as they are asked for; return the list."""
+    """Feed sources as often as they are asked for; return the VIDs of the list, kept or not."""
     got: list[int] = []
     bench.take("needed_o", got.append)
     asked: list[dict[str, int]] = []
@@ -165,8 +196,17 @@ async def lists(bench: Bench, dut: Any, sources: list[int], boundaries: list[int
     dut.needed_edges.value = edges["address"] | edges["words"] << 30
     await pulse(dut, "needed_start")
     await rises(dut, "needed_done")
-    assert asked == [edges] * max(1, -(-boundaries[-1] // BITMAP))
-    return got
+    vertices = boundaries[-1]
+    assert asked == [edges] * max(1, -(-vertices // BITMAP))
+    assert int(dut.needed_kept.value) == (vertices <= BITMAP)
+    if vertices <= BITMAP:
+        assert not got
+        for _ in range(2):
+            # It stays for the next pass.
+            got = await kept(bench, dut, vertices)
+    else:
+        assert len(got) == 4 * -(-vertices // 128)
+    return marked_by(got)
 
 
 @cocotb.test()
@@ -182,26 +222,20 @@ async def sources_elsewhere_come_sorted_and_once(dut: Any, idle: float, stall: f
         sources = [bench.random.randrange(vertices + 2) for _ in range(count)]
         got = await lists(bench, dut, sources, boundaries, position)
         assert got == needed_list(sources, boundaries[position], boundaries[position + 1], vertices)
-        counts = int(dut.needed_counts.value)
-        for owner in range(CHIPLETS):
-            mine = [vid for vid in got if boundaries[owner] <= vid < boundaries[owner + 1]]
-            assert counts >> 32 * owner & 0xFFFFFFFF == len(mine)
 
 
 @cocotb.test()
-async def each_vertex_counts_for_its_owner(dut: Any) -> None:
+async def each_vertex_of_others_is_marked(dut: Any) -> None:
     """All vertices of small graphs, so that those at every boundary are among them."""
     bench = await begin(dut)
     for turn in range(16):
-        # Some counts of more than four bits; the last vertex of a window for any owner.
+        # The last vertex of a window for any owner.
         size = (12, BITMAP, 100, BITMAP)[turn // 4]
         inner = (bench.random.choice((0, bench.random.randrange(size), size)) for _ in range(CHIPLETS - 1))
         boundaries = sorted([0, *inner, size])
         position = turn % CHIPLETS
         got = await lists(bench, dut, list(range(size)), boundaries, position)
         assert got == needed_list(range(size), boundaries[position], boundaries[position + 1], size)
-        sizes = [end - first for first, end in pairwise(boundaries)]
-        assert int(dut.needed_counts.value) == pack([n * (owner != position) for owner, n in enumerate(sizes)])
 
 
 @cocotb.test()
@@ -214,10 +248,10 @@ async def windows_are_counted(dut: Any) -> None:
 
 
 @cocotb.test()
-async def an_owner_may_have_thousands_of_entries(dut: Any) -> None:
+async def every_mark_of_every_window_is_written(dut: Any) -> None:
     """Each source is given only for its window, so that this ends soon."""
     bench = await begin(dut)
-    windows = 66
+    windows = 6
     vertices = windows * BITMAP
     got: list[int] = []
     bench.take("needed_o", got.append)
@@ -231,8 +265,7 @@ async def an_owner_may_have_thousands_of_entries(dut: Any) -> None:
     dut.needed_boundaries.value = pack([0, 1, 5, 5, vertices])
     await pulse(dut, "needed_start")
     await rises(dut, "needed_done", 40 * vertices)
-    assert got == list(range(1, vertices))
-    assert int(dut.needed_counts.value) == pack([0, 4, 0, vertices - 5])
+    assert marked_by(got) == list(range(1, vertices))
 
 
 @cocotb.test()
@@ -283,7 +316,7 @@ async def what_sources_are_compared_with_has_32_bits(dut: Any) -> None:
         assert errors == [*above, limit], bit
         needed = needed_list(sources, boundaries[position], boundaries[position + 1], vertices)
         first = [vid for vid in needed if vid < BITMAP]
-        assert [vid for vid in got if vid < BITMAP] == first, bit
+        assert marked_by(got[: BITMAP // 32]) == first, bit
         await bench.reset()
 
 
@@ -299,14 +332,13 @@ class Filter:
 
     def __init__(self, bench: Bench, dut: Any, parts: list[list[int]], base: int = 0) -> None:
         self.bench, self.dut, self.base = bench, dut, base
-        whole = [base + vid for part in parts for vid in part]
-        dut.filter_counts.value = pack([len(part) for part in parts])
+        marked = [base + vid for part in parts for vid in part]
         dut.filter_address.value = LIST_ADDRESS
         dut.filter_boundaries.value = pack([base + 200 * n for n in range(CHIPLETS + 1)])
 
         def answer(request: dict[str, int]) -> None:
             first = request["address"] - LIST_ADDRESS
-            bench.drive("filter_i", as_words(whole[first : first + request["words"]]))
+            bench.drive("filter_i", as_words(as_marks(marked, first, request["words"])))
 
         bench.take("filter_request", answer)
 
@@ -444,30 +476,30 @@ async def entries_in_any_order_match_as_the_model_says(dut: Any) -> None:
 
 
 @cocotb.test()
-async def parts_of_the_list_lie_one_behind_another(dut: Any) -> None:
-    """Wherever it is, and however long the parts are: four refills of each are asked for before any entry is used."""
+async def words_of_a_part_are_asked_for_ahead(dut: Any) -> None:
+    """Wherever the list is, and however long the parts are: four refills of each, whose windows stay full."""
     bench = await begin(dut)
-    chunk, refills = 8, 4
+    chunk, refills = 4, 4
     for turn in range(38):
         # A single high bit, so that each counts; at the end short parts.
         counts = [(1 << (turn + 9 * n) % 32 if turn < 32 else 0) | bench.random.getrandbits(4) for n in range(CHIPLETS)]
+        bounds = [sum(counts[:n]) for n in range(CHIPLETS + 1)]
         address = bench.random.getrandbits(30)
-        firsts = [(address + sum(counts[:n])) % (1 << 30) for n in range(CHIPLETS)]
         asked: list[tuple[int, int]] = []
 
         def answer(request: dict[str, int], asked: list[tuple[int, int]] = asked) -> None:
             asked.append((request["address"], request["words"]))
-            bench.drive("filter_i", as_words([0] * request["words"]))
+            bench.drive("filter_i", as_words([(1 << 32) - 1] * request["words"]))
 
         bench.take("filter_request", answer)
-        dut.filter_counts.value, dut.filter_address.value = pack(counts), address
+        dut.filter_boundaries.value, dut.filter_address.value = pack(bounds), address
         await pulse(dut, "filter_start")
-        await bench.cycles(180)
+        await bench.cycles(240)
         expected = []
-        for count, first in zip(counts, firsts, strict=True):
-            # What the window has taken makes room for no more, because its entries stay.
-            for begun in range(0, min(count, refills * chunk), chunk):
-                expected.append(((first + begun) % (1 << 30), min(chunk, count - begun)))
+        for first, end in pairwise(bounds):
+            words = range(first // 32, -(-end // 32) if end > first else first // 32)
+            for at in words[: refills * chunk : chunk]:
+                expected.append(((address + at) % (1 << 30), min(chunk, words.stop - at)))
         assert sorted(asked) == sorted(expected), turn
         exhausted = sum(1 << n for n, count in enumerate(counts) if count <= ENTRIES)
         assert int(dut.filter_exhausted.value) == exhausted
