@@ -10,7 +10,7 @@ from hw.memory.range_reader import RangeReader
 __all__ = ["EdgeReader"]
 
 #: Most beats that have been asked for and have not come; the same if it is urgent, with those that wait.
-_FEW, _MANY = 64, 256
+_FEW, _MANY = 64, 512
 
 
 class EdgeReader(wiring.Component):

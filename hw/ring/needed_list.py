@@ -16,12 +16,15 @@ from contracts import Error
 from hw.block_memory import NO_BYPASS, RegisteredRead, registered_read
 from hw.graph.csr_reader import ErrorReport
 from hw.memory.formats import WORD_BYTES, RangeBeat, RangeRequest, Word
+from hw.stream.queue import Queue
 from hw.stream.slice import Slice
 
 __all__ = ["NeededList"]
 
 #: Bits of a row of the bitmap, in all banks together, at most; and of a word of the list.
 _ROW, _WORD = 128, 32
+#: Words of each place in a beat that may wait for their bank.
+_LANE = 4
 #: Read and write port of each bank.
 _Banks: TypeAlias = Sequence[tuple[RegisteredRead, Any]]
 
@@ -53,8 +56,8 @@ class NeededList(wiring.Component):
 
     If the graph has no more vertices than the bitmap, the list is kept there, and read as a range of memory would be.
     Otherwise the bitmap is a window over the VIDs: the edges are read once for every window, and the marks of each are
-    written to memory. It has as many banks as a beat has words, by the lowest bits of the VID: of the words of a beat
-    those are marked in the same cycle that are in different banks.
+    written to memory. It has as many banks as a beat has words, by the lowest bits of the VID, and in each a word is
+    marked in a cycle: words wait for their bank in lanes, so that a beat does not wait for the one before.
 
     Parameters
     ----------
@@ -68,7 +71,9 @@ class NeededList(wiring.Component):
     Attributes
     ----------
     start : In(1)
-        Begin; the settings are constant until `done`.
+        Begin; the settings are constant until `done`, `boundaries` from `known` on.
+    known : In(1)
+        The boundaries are there; edges are asked for before. Stays set until `done`.
     position : In
         Position of this chiplet on the ring.
     boundaries : In
@@ -111,6 +116,7 @@ class NeededList(wiring.Component):
         super().__init__(
             {
                 "start": In(1),
+                "known": In(1),
                 "position": In(range(chiplets)),
                 "boundaries": In(data.ArrayLayout(32, chiplets + 1)),
                 "edges": In(RangeRequest(address_width)),
@@ -152,7 +158,7 @@ class NeededList(wiring.Component):
         return m
 
     def _walk(self, m: Module, beats: stream.Interface, banks: _Banks, walk: _Walk) -> None:
-        """For every window clear the bitmap, request the edges, mark their sources; of several have each written."""
+        """For every window request the edges, clear the bitmap, mark their sources; of several have each written."""
         # A VID is cut into window, row and bit, so nothing is added or subtracted.
         rows, bit_bits = self.bitmap // self._row, exact_log2(self._row)
         window, row = Signal(32 - exact_log2(self.bitmap) + 1), Signal(exact_log2(rows))
@@ -175,18 +181,21 @@ class NeededList(wiring.Component):
                 m.d.sync += [window.eq(0), row.eq(0)]
                 with m.If(self.start):
                     m.d.sync += walk.finished.eq(0)
+                    m.next = "ASK"
+            with m.State("ASK"):
+                m.d.comb += self.request.valid.eq(1)
+                with m.If(self.request.ready):
+                    m.next = "WAIT"
+            with m.State("WAIT"):
+                with m.If(self.known):
                     m.next = "CLEAR"
             with m.State("CLEAR"):
                 for _, write in banks:
                     m.d.comb += [write.addr.eq(row), write.en.eq(1), write.data.eq(0)]
                 with m.If(last_row):
-                    m.next = "ASK"
+                    m.next = "MARK"
                 with m.Else():
                     m.d.sync += row.eq(row + 1)
-            with m.State("ASK"):
-                m.d.comb += self.request.valid.eq(1)
-                with m.If(self.request.ready):
-                    m.next = "MARK"
             with m.State("MARK"):
                 m.d.comb += marking.eq(1)
                 m.d.sync += emptied.eq(0)
@@ -207,7 +216,7 @@ class NeededList(wiring.Component):
             with m.State("WRITTEN"):
                 with m.If(~walk.gives):
                     m.d.sync += [window.eq(window + 1), row.eq(0)]
-                    m.next = "CLEAR"
+                    m.next = "ASK"
                     with m.If(last_window):
                         m.d.sync += walk.finished.eq(1)
                         m.next = "IDLE"
@@ -244,7 +253,7 @@ class NeededList(wiring.Component):
             m.d.comb += read.addr.eq(following >> row_bits)
 
     def _mark(self, m: Module, beats: stream.Interface, banks: _Banks, window: Value) -> "_Marks":
-        """Compare the words of a beat, then mark in each cycle one of them in each bank, and report one."""
+        """Compare the words of a beat, then report one of them in a cycle; mark one in each bank, of any beats."""
         count = self._banks
         vertices = self.boundaries[self.chiplets]
         # The limits are constant while sources arrive, so they are registered.
@@ -259,16 +268,26 @@ class NeededList(wiring.Component):
             Signal(count, name=n) for n in ("to_mark", "to_report", "marked", "reported")
         )
         marks = _Marks(Signal(name="takes"), Signal(name="idle"))
-        written = Signal(count)
+        written, lanes = Signal(count), []
+        for n in range(count):
+            m.submodules[f"lane_{n}"] = lane = Queue(exact_log2(self.bitmap), _LANE)
+            m.d.comb += [
+                lane.i.valid.eq(to_mark[n] & marks.takes),
+                lane.i.payload.eq(vids[n]),
+                lane.o.ready.eq(marked[n]),
+            ]
+            lanes.append(lane)
         m.d.comb += [
-            marks.takes.eq(((to_mark & ~marked) == 0) & ((to_report & ~reported) == 0)),
-            marks.idle.eq(~to_mark.any() & ~to_report.any() & ~written.any()),
+            marks.takes.eq(((to_mark & ~Cat(lane.i.ready for lane in lanes)) | (to_report & ~reported)) == 0),
+            marks.idle.eq(~(to_mark | to_report | written | Cat(lane.o.valid for lane in lanes)).any()),
             reported.eq(to_report & -to_report),
             self.error.valid.eq(to_report.any()),
             self.error.payload.code.eq(Error.VID_RANGE),
             self.error.payload.info.eq(first),
         ]
-        m.d.sync += [to_mark.eq(to_mark & ~marked), to_report.eq(to_report & ~reported)]
+        m.d.sync += to_report.eq(to_report & ~reported)
+        with m.If(marks.takes):
+            m.d.sync += to_mark.eq(0)
         for n in reversed(range(count)):
             with m.If(to_report[n]):
                 m.d.comb += first.eq(vids[n])
@@ -283,30 +302,30 @@ class NeededList(wiring.Component):
                     to_mark[n].eq(real & inside & ~own),
                     to_report[n].eq(real & (vid >= limit) & (window == 0)),
                 ]
-        chosen = [self._mark_one(m, n, banks[n], to_mark, vids, written[n]) for n in range(count)]
-        m.d.comb += marked.eq(reduce(or_, chosen))
-        m.d.sync += Cover((to_mark & ~marked).any(), "words of a beat in the same bank")
+        heads = [lane.o for lane in lanes]
+        m.d.comb += marked.eq(reduce(or_, [self._mark_one(m, n, banks[n], heads, written[n]) for n in range(count)]))
+        m.d.sync += Cover(Cat(head.valid & ~head.ready for head in heads).any(), "words for the same bank")
         return marks
 
     def _mark_one(
-        self, m: Module, number: int, bank: tuple[RegisteredRead, Any], to_mark: Value, vids: Any, written: Value
+        self, m: Module, number: int, bank: tuple[RegisteredRead, Any], heads: Sequence[Any], written: Value
     ) -> Signal:
-        """Mark the first of the words in a bank: its row is read, and in the next cycle written with the bit.
+        """Mark one of the words in a bank: its row is read, and in the next cycle written with the bit.
 
         Returns
         -------
-        The word, one-hot.
+        The word's lane, one-hot.
         """
         (read, write), count, bank_bits = bank, self._banks, exact_log2(self._banks)
         mine, chosen = Signal(count, name=f"mine_{number}"), Signal(count, name=f"chosen_{number}")
         m.d.comb += [
-            mine.eq(Cat(to_mark[n] & (vids[n][:bank_bits] == number) for n in range(count))),
+            mine.eq(Cat(head.valid & (head.payload[:bank_bits] == number) for head in heads)),
             chosen.eq(mine & -mine),
         ]
         at = Signal(exact_log2(self.bitmap) - bank_bits, name=f"at_{number}")
-        for n in range(count):
+        for n, head in enumerate(heads):
             with m.If(chosen[n]):
-                m.d.comb += at.eq(vids[n][bank_bits:])
+                m.d.comb += at.eq(head.payload[bank_bits:])
         bits = exact_log2(self._row) - bank_bits
         # A row that is written while it is read is that of the mark before.
         again, place, before = Signal(), Signal.like(at), Signal.like(write.data)
