@@ -216,21 +216,22 @@ class FilterFeed(wiring.Component):
         return own
 
     def _begin(self, m: Module, parts: _Parts, active: Signal) -> None:
-        """After the start find the words of the parts, those of one a cycle."""
+        """After the start find the words of the parts: choose the bounds of one, then count those of the one before."""
         count = self.chiplets
-        located = Signal(range(count + 1), init=count)  # parts whose words are found
+        # The part whose bounds are chosen, and the one whose words are counted.
+        located, counted = Signal(range(count + 1), init=count), Signal(range(count + 1), init=count)
+        begin, behind = Signal(32), Signal(32)
         first, end = (Array(self.boundaries[n + more] for n in range(count))[located] for more in range(2))
-        with m.If(located != count):
+        m.d.sync += [begin.eq(first), behind.eq(end), counted.eq(located), located.eq(located + (located != count))]
+        with m.If(counted != count):
+            words = ((behind - 1)[_BIT_BITS:32] - begin[_BIT_BITS:] + 1)[: 33 - _BIT_BITS]
             m.d.sync += [
-                located.eq(located + 1),
-                active.eq(located == count - 1),
-                parts.following[located].eq(first[_BIT_BITS:]),
-                parts.left[located].eq(
-                    Mux(end > first, ((end - 1)[_BIT_BITS:32] - first[_BIT_BITS:] + 1)[: 33 - _BIT_BITS], 0)
-                ),
+                active.eq(counted == count - 1),
+                parts.following[counted].eq(begin[_BIT_BITS:]),
+                parts.left[counted].eq(Mux(behind > begin, words, 0)),
             ]
         with m.If(self.start):
-            m.d.sync += [located.eq(0), active.eq(0)]
+            m.d.sync += [located.eq(0), counted.eq(count), active.eq(0)]
             for n in range(count):
                 m.d.sync += [state[n].eq(0) for state in (parts.left, parts.held, parts.come, parts.given)]
                 m.d.sync += [parts.begun[n].eq(0), parts.marked[n].eq(0)]

@@ -71,9 +71,7 @@ class NeededList(wiring.Component):
     Attributes
     ----------
     start : In(1)
-        Begin; the settings are constant until `done`, `boundaries` from `known` on.
-    known : In(1)
-        The boundaries are there; edges are asked for before. Stays set until `done`.
+        Begin; the settings are constant until `done`.
     position : In
         Position of this chiplet on the ring.
     boundaries : In
@@ -116,7 +114,6 @@ class NeededList(wiring.Component):
         super().__init__(
             {
                 "start": In(1),
-                "known": In(1),
                 "position": In(range(chiplets)),
                 "boundaries": In(data.ArrayLayout(32, chiplets + 1)),
                 "edges": In(RangeRequest(address_width)),
@@ -185,9 +182,6 @@ class NeededList(wiring.Component):
             with m.State("ASK"):
                 m.d.comb += self.request.valid.eq(1)
                 with m.If(self.request.ready):
-                    m.next = "WAIT"
-            with m.State("WAIT"):
-                with m.If(self.known):
                     m.next = "CLEAR"
             with m.State("CLEAR"):
                 for _, write in banks:

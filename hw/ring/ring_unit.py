@@ -532,8 +532,7 @@ class RingUnit(wiring.Component):
         m.d.comb += [
             units.boundaries.start.eq(control.load),
             units.boundaries.address.eq(list_.boundaries),
-            needed.start.eq(control.load),
-            needed.known.eq(control.phase == Phase.BUILD),
+            needed.start.eq(control.build),
             needed.edges.eq(list_.edges),
             needed.weighted.eq(list_.weighted),
             units.edges.urgent.eq(list_.urgent),

@@ -190,16 +190,12 @@ async def lists(bench: Bench, dut: Any, sources: list[int], boundaries: list[int
     dut.needed_weighted.value = int(weighted)
     bench.take("needed_request", answer)
     dut.needed_position.value = position
+    dut.needed_boundaries.value = pack(boundaries)
     dut.needed_partials.value = 2
     edges = {"address": bench.random.getrandbits(30), "words": bench.random.getrandbits(32)}
     dut.needed_edges.value = edges["address"] | edges["words"] << 30
     await pulse(dut, "needed_start")
-    await bench.cycles(bench.random.choice((0, 30)))
-    # Boundaries are read meanwhile.
-    dut.needed_boundaries.value = pack(boundaries)
-    dut.needed_known.value = 1
     await rises(dut, "needed_done")
-    dut.needed_known.value = 0
     vertices = boundaries[-1]
     assert asked == [edges] * max(1, -(-vertices // BITMAP))
     assert int(dut.needed_kept.value) == (vertices <= BITMAP)
@@ -267,7 +263,6 @@ async def every_mark_of_every_window_is_written(dut: Any) -> None:
 
     bench.take("needed_request", answer)
     dut.needed_boundaries.value = pack([0, 1, 5, 5, vertices])
-    dut.needed_known.value = 1
     await pulse(dut, "needed_start")
     await rises(dut, "needed_done", 40 * vertices)
     assert marked_by(got) == list(range(1, vertices))
@@ -310,7 +305,6 @@ async def what_sources_are_compared_with_has_32_bits(dut: Any) -> None:
         dut.needed_boundaries.value = pack(boundaries)
         dut.needed_partials.value = partials
         dut.needed_edges.value = LIST_ADDRESS | 9 << 30
-        dut.needed_known.value = 1
         limit = vertices + partials
         above = [limit + (1 << bench.random.randrange(31)) for _ in range(4)]
         below = [bench.random.randrange(limit) for _ in range(4)]
