@@ -124,13 +124,25 @@ def test_errors_are_told_to_all_and_nothing_hangs(tmp_path: Path) -> None:
 
 #: Cycles of the slowest chiplet in which one that is reset alone is reset, and the crossing behind its link emptied.
 RESET = 64
+#: Commands of a layer that wait for other chiplets.
+EXCHANGE = ("barrier", "scatter", "reduce")
 
 
-def at_work(outcome: Outcome) -> tuple[int, int]:
-    """Return when the first and the last chiplet came to the ring, in cycles of the slowest one since the start."""
-    came = [next(phase.began for phase in run.phases if phase.opcode == "barrier") * run.period for run in outcome.runs]
+def at_work(outcome: Outcome) -> tuple[int, int, int]:
+    """Return when the first and the last chiplet came to the ring, and when the first one had no more to do with it.
+
+    In cycles of the slowest one since the start.
+    """
+    rings = [[phase for phase in run.phases if phase.opcode in EXCHANGE] for run in outcome.runs]
+    came = [
+        next(phase.began for phase in phases if phase.opcode == "barrier") * run.period
+        for phases, run in zip(rings, outcome.runs, strict=True)
+    ]
+    went = [
+        (phases[-1].began + phases[-1].cycles) * run.period for phases, run in zip(rings, outcome.runs, strict=True)
+    ]
     slowest, began = max(run.period for run in outcome.runs), min(run.began * run.period for run in outcome.runs)
-    return (min(came) - began) // slowest, -((began - max(came)) // slowest) + 8
+    return (min(came) - began) // slowest, -((began - max(came)) // slowest) + 8, (min(went) - began) // slowest
 
 
 def test_a_reset_of_one_chiplet_ends_the_work_of_all(tmp_path: Path) -> None:
@@ -144,8 +156,8 @@ def test_a_reset_of_one_chiplet_ends_the_work_of_all(tmp_path: Path) -> None:
     whole, _ = run_jobs(CONFIG, good, tmp_path, name="clocked", ring=OWN)
     jobs, early = [], list[Job]()
     for number, (job, outcome) in enumerate(zip(good, whole, strict=True)):
-        first, last = at_work(outcome)
-        times = [first - RESET, *(last + part * (outcome.cycles - last) // 10 for part in (0, 1, 3, 5, 7, 8))]
+        first, last, end = at_work(outcome)
+        times = [first - RESET, *(last + part * (end - last) // 10 for part in (0, 1, 3, 5, 7, 8))]
         for turn, after in enumerate(times):
             # A chiplet that has not come to the ring yet begins again: the others wait for it.
             again = (0, 1, 500)[(turn + number) % 3] if turn else (1, 500)[number % 2]
