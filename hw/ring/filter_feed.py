@@ -21,8 +21,15 @@ _BIT_BITS = (_WORD - 1).bit_length()
 _CHUNK = 4
 _WAITING = 16
 _PLACE_BITS = (_WAITING - 1).bit_length()
+#: A word of an owner's marks, and whether there are any.
+_Marks = data.StructLayout({"marks": _WORD, "some": 1})
 #: The word in use of an owner: its marks that were not handed on, and its place in the list.
 _Used = data.StructLayout({"marks": _WORD, "place": 32 - _BIT_BITS})
+
+
+def _asked(chiplets: int) -> data.StructLayout:
+    """Words on their way: their owner, its first bit in the first of them, and its end in the last one."""
+    return data.StructLayout({"owner": range(chiplets), "first": range(_WORD), "end": range(_WORD + 1)})
 
 
 class _Parts(NamedTuple):
@@ -30,7 +37,7 @@ class _Parts(NamedTuple):
 
     ``left``: words to request; ``following``: place of the next of them. ``held``: words requested and not in use yet.
     ``come``, ``given``: places of the next word to arrive and to use; their additional bit tells full from empty.
-    ``begun``: a word has been used; ``marked``: the one in use has marks.
+    ``begun``: words have been requested; ``marked``: the one in use has marks.
     """
 
     left: Array
@@ -89,8 +96,8 @@ class FilterFeed(wiring.Component):
         """Request words of one owner's part at a time, keep them, and hand on one VID a cycle."""
         m = Module()
         count = self.chiplets
-        m.submodules.words = words = Memory(shape=_WORD, depth=count * _WAITING, init=[])
-        m.submodules.order = order = Queue(range(count), 2 * count)
+        m.submodules.words = words = Memory(shape=_Marks, depth=count * _WAITING, init=[])
+        m.submodules.order = order = Queue(_asked(count), 2 * count)
         parts = _Parts(
             *(
                 Array(Signal(shape, name=f"{name}_{n}") for n in range(count))
@@ -139,12 +146,15 @@ class FilterFeed(wiring.Component):
             m.d.comb += wanted.eq(active & (left[n] != 0) & (parts.held[n] <= _WAITING - _CHUNK))
         asking = Signal()
         turn = self._choose(m, "asking_turn", wants, asking)
-        words_asked = Signal(range(_CHUNK + 1))
+        words_asked, bounds = Signal(range(_CHUNK + 1)), self.boundaries
+        first, end = (Array(bounds[n + more][:_BIT_BITS] for n in range(self.chiplets))[turn] for more in range(2))
         m.d.comb += [
             words_asked.eq(Mux(left[turn] >= _CHUNK, _CHUNK, left[turn])),
             self.request.payload.address.eq(self.address + following[turn]),
             self.request.payload.words.eq(words_asked),
-            order.payload.eq(turn),
+            order.payload.owner.eq(turn),
+            order.payload.first.eq(Mux(parts.begun[turn], 0, first)),
+            order.payload.end.eq(Mux((left[turn] <= _CHUNK) & (end != 0), end, _WORD)),
             self.request.valid.eq(Array(wants)[turn] & order.ready),
             order.valid.eq(self.request.valid & self.request.ready),
             asking.eq(order.valid),
@@ -153,21 +163,24 @@ class FilterFeed(wiring.Component):
             m.d.sync += [
                 left[turn].eq(left[turn] - words_asked),
                 following[turn].eq(following[turn] + words_asked),
+                parts.begun[turn].eq(1),
             ]
         return turn, asking, words_asked
 
     def _receive(self, m: Module, write: WritePort, order: stream.Interface, come: Array) -> None:
-        """Keep the words that arrive, at their owner's places."""
-        place = order.payload
+        """Keep the words that arrive, at their owner's places, without its neighbours' marks in the first and last."""
+        asked, place, inside = order.payload, order.payload.owner, Signal()
+        own = Cat((inside | (asked.first <= k)) & (~self.i.payload.last | (asked.end > k)) for k in range(_WORD))
         m.d.comb += [
             self.i.ready.eq(order.valid),
             order.ready.eq(self.i.valid & self.i.payload.last),
             write.addr.eq(place * _WAITING + come[place][:_PLACE_BITS]),
-            write.data.eq(self.i.payload.data),
+            write.data.marks.eq(self.i.payload.data & own),
+            write.data.some.eq(write.data.marks.any()),
             write.en.eq(self.i.valid & self.i.ready),
         ]
         with m.If(write.en):
-            m.d.sync += come[place].eq(come[place] + 1)
+            m.d.sync += [come[place].eq(come[place] + 1), inside.eq(~self.i.payload.last)]
 
     def _give(self, m: Module, parts: _Parts, active: Signal, words: Memory) -> tuple[Signal, Signal]:
         """Hand on a VID of an owner whose window has room, or use its next word, so a turn never stalls.
@@ -184,7 +197,7 @@ class FilterFeed(wiring.Component):
         gives, using, giving = self._choose(m, "giving_turn", offers, 1), Signal(), Signal()
         read, now, write = words.read_port(domain="comb"), used.read_port(domain="comb"), used.write_port()
         marks, place = now.data.marks, now.data.place
-        _, bit = lowest_one(marks)
+        bit, rest = lowest_one(marks)[1], without_lowest(marks)
         m.d.comb += [
             self.fill.valid.eq(Array(offers)[gives] & parts.marked[gives]),
             self.fill.payload.owner.eq(gives),
@@ -195,25 +208,15 @@ class FilterFeed(wiring.Component):
             giving.eq(self.fill.valid & self.fill.ready),
             using.eq(Array(offers)[gives] & ~parts.marked[gives]),
             write.en.eq(giving | using),
-            write.data.marks.eq(Mux(using, self._own(m, parts, gives, read.data), without_lowest(marks))),
+            write.data.marks.eq(Mux(using, read.data.marks, rest)),
             write.data.place.eq(Mux(using, parts.following[gives] - parts.held[gives], place)),
         ]
         with m.If(write.en):
-            m.d.sync += parts.marked[gives].eq(write.data.marks.any())
+            m.d.sync += parts.marked[gives].eq(Mux(using, read.data.some, rest.any()))
         with m.If(using):
-            m.d.sync += [given[gives].eq(given[gives] + 1), parts.begun[gives].eq(1)]
-        m.d.sync += Cover(using & ~write.data.marks.any(), "a word without marks")
+            m.d.sync += given[gives].eq(given[gives] + 1)
+        m.d.sync += Cover(using & ~read.data.some, "a word without marks")
         return gives, using
-
-    def _own(self, m: Module, parts: _Parts, owner: Signal, word: Signal) -> Signal:
-        """Return the marks of the next word of an owner, without those of its neighbours in its first and last one."""
-        own, bounds = Signal(_WORD), self.boundaries
-        first, end = (Array(bounds[n + more][:_BIT_BITS] for n in range(self.chiplets))[owner] for more in range(2))
-        last = (parts.left[owner] == 0) & (parts.held[owner] == 1) & (end != 0)
-        m.d.comb += own.eq(
-            Cat(word[k] & (parts.begun[owner] | (first <= k)) & (~last | (end > k)) for k in range(_WORD))
-        )
-        return own
 
     def _begin(self, m: Module, parts: _Parts, active: Signal) -> None:
         """After the start find the words of the parts: choose the bounds of one, then count those of the one before."""
