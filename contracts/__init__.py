@@ -52,6 +52,7 @@ __all__ = [
     "HEADER",
     "LINE_BYTES",
     "MAGIC",
+    "NEEDED_ROW",
     "PACKET_CONTROL",
     "PACKET_HEADER",
     "PACKET_LINES",
@@ -90,6 +91,8 @@ LINE_BYTES = 64
 PAGE_BYTES = 4096
 #: Rows of dense features, weights and results are padded to a multiple of this, in bytes.
 ROW_BYTES = 32
+#: A needed list in memory is padded to a multiple of so many vertices, a bit each.
+NEEDED_ROW = 128
 #: Size of a command in an image, in bytes.
 COMMAND_BYTES = 64
 #: Width of a vertex ID (VID).

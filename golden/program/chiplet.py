@@ -7,7 +7,7 @@ from typing import Any, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from contracts import ROW_BYTES, SPARSE_ENTRY, VALUE_BITS, Matching, Opcode, RegionKind
+from contracts import NEEDED_ROW, ROW_BYTES, SPARSE_ENTRY, VALUE_BITS, Matching, Opcode, RegionKind
 from contracts.errors import InputError
 from contracts.scale import Scales
 from contracts.weights import Traffic, WeightRoom
@@ -44,8 +44,6 @@ URGENT = 10
 #: Bytes that places, 32 bits of granules, reach.
 _PLACES = ROW_BYTES << 32
 _WORD_BYTES = 4
-#: Vertices whose marks in a needed list are written together.
-_MARKED = 128
 
 
 @dataclass(frozen=True, eq=False)
@@ -445,8 +443,8 @@ def _travelling(p: Program, placed: _Placed, topology: Topology, boundaries: Sec
     if travel is None or departures is None or topology.alone:
         return placed
     nodes = topology.graph.nodes
-    marks = -(-nodes // _MARKED) * (_MARKED // 32)
-    needed = p.reserve(RegionKind.NEEDED, 0, _WORD_BYTES * marks, marks, 1, _WORD_BYTES)
+    words = -(-nodes // NEEDED_ROW) * (NEEDED_ROW // (8 * _WORD_BYTES))
+    needed = p.reserve(RegionKind.NEEDED, 0, _WORD_BYTES * words, words, 1, _WORD_BYTES)
     p.words(RegionKind.HUBS, travel.hubs)
     homes = p.words(RegionKind.HUB_HOMES, travel.homes)
     offsets = p.words(RegionKind.SHARED_OFFSETS, travel.offsets)

@@ -12,7 +12,7 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import exact_log2
 
-from contracts import Error
+from contracts import NEEDED_ROW, Error
 from hw.block_memory import NO_BYPASS, RegisteredRead, registered_read
 from hw.graph.csr_reader import ErrorReport
 from hw.memory.formats import WORD_BYTES, RangeBeat, RangeRequest, Word
@@ -21,8 +21,8 @@ from hw.stream.slice import Slice
 
 __all__ = ["NeededList"]
 
-#: Bits of a row of the bitmap, in all banks together, at most; and of a word of the list.
-_ROW, _WORD = 128, 32
+#: Bits of a word of the list.
+_WORD = 32
 #: Words of each place in a beat that may wait for their bank.
 _LANE = 4
 #: Read and write port of each bank.
@@ -109,7 +109,8 @@ class NeededList(wiring.Component):
         if bitmap < 2 * _WORD or bitmap & (bitmap - 1):
             raise ValueError(f"bitmap must be a power of two from {2 * _WORD}, not {bitmap!r}")
         self.chiplets, self.bitmap = chiplets, bitmap
-        self._row = min(_ROW, bitmap // 2)
+        # Bits of a row of the bitmap, in all banks together.
+        self._row = min(NEEDED_ROW, bitmap // 2)
         self._banks = data_width // (8 * WORD_BYTES)
         super().__init__(
             {

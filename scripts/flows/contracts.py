@@ -32,6 +32,7 @@ ENUMERATIONS: tuple[type[IntEnum], ...] = (
 CONSTANTS = (
     ("LINE_BYTES", "alignment of regions and unit of addresses in commands, in bytes"),
     ("ROW_BYTES", "dense rows are padded to a multiple of this, in bytes"),
+    ("NEEDED_ROW", "a needed list in memory is padded to a multiple of so many vertices, a bit each"),
     ("COMMAND_BYTES", "size of a command, in bytes"),
     ("VID_BITS", "width of a vertex ID"),
     ("VALUE_BITS", "width of a feature, weight or result"),
