@@ -442,11 +442,11 @@ class RingUnit(wiring.Component):
             control.listed.eq(units.list_writer.done & ~self.writing),
             units.parts.sent.eq(units.remote_array.done),
             control.sent.eq(units.parts.idle & units.sender.idle),
-            # What is missing is known when a window waits, or the whole list has been read.
+            # The filter has read its list to the end by then, or a window of it waits for a row that is missing.
             control.drained.eq(
-                tokens.drained & units.halo.idle & ~self.writing & (filter_.waiting.any() | filter_.exhausted.all())
+                tokens.drained & units.halo.idle & ~self.writing & (control.missing | filter_.exhausted.all())
             ),
-            control.missing.eq(filter_.waiting.any() | ~filter_.exhausted.all()),
+            control.missing.eq(filter_.waiting.any()),
             control.lowest.eq(filter_.lowest),
             control.reduced.eq(units.reducer.done & ~self.writing & ~units.csr.busy),
             control.arrived.eq(tokens.arrived),
