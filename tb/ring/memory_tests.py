@@ -135,7 +135,7 @@ def anything(source: random.Random, channel: str, bits: dict[str, int]) -> dict[
 @cocotb.test()
 @cocotb.parametrize(idle=[0.0, 0.4], stall=[0.0, 0.6])
 async def edges_are_read_as_far_ahead_as_is_urgent(dut: Any, idle: float, stall: float) -> None:
-    """Of a slow memory at most 64 beats are asked for, or 512; each range comes whole."""
+    """Ask a slow memory for at most 64 beats, or for 512; each range comes whole."""
     bench = await begin(dut, idle=idle, stall=stall)
     source: random.Random = bench.random
     requests: deque[dict[str, int]] = deque()

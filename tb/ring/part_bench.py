@@ -52,7 +52,7 @@ async def begin(dut: Any, **options: Any) -> Bench:
     for name in bench.monitors:
         if name.endswith("_error"):
             bench.take(name, lambda word: None)
-    # What streams that are always ready bring is looked at from the second cycle on.
+    # Monitors of streams that are always ready look from the second cycle on.
     await bench.cycles(1)
     return bench
 

@@ -251,7 +251,7 @@ async def windows_are_counted(dut: Any) -> None:
 async def every_mark_of_every_window_is_written(dut: Any) -> None:
     """Each source is given only for its window, so that this ends soon."""
     bench = await begin(dut)
-    windows = 6
+    windows = 66
     vertices = windows * BITMAP
     got: list[int] = []
     bench.take("needed_o", got.append)
