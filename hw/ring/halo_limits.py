@@ -1,19 +1,15 @@
 """Halo limits: which rows of other chiplets can be read while more of them come (R4, R14, I9)."""
 
-from amaranth.hdl import Array, Assert, Cover, Elaboratable, Module, Mux, Signal
+from amaranth.hdl import Array, Elaboratable, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.memory.formats import beat_address_width
+from hw.memory.write_fence import WriteFence
 from hw.ring.formats import OWNERS, POSITION_BITS, HaloRows
 from hw.ring.sender import RowSettings
 
 __all__ = ["HaloLimits"]
-
-#: Rows that have been taken from the ring and are not in memory yet.
-_UNDER_WAY = 64
-#: Cycles after which a beat that was taken is in the scratchpad, if it belongs there.
-_SETTLES = 4
 
 
 class HaloLimits(wiring.Component):
@@ -114,41 +110,28 @@ class HaloLimits(wiring.Component):
             *(self.limits[n].eq(limits[n]) for n in index),
         ]
 
-        under_way, left, settles = Signal(range(_UNDER_WAY)), Signal(range(_UNDER_WAY)), Signal(range(_SETTLES + 1))
-        m.d.sync += under_way.eq(under_way + self.taken - self.written)
-        with m.FSM() as fsm:
-            with m.State("WAIT"):
-                with m.If(changed & self.flows):
-                    m.d.sync += [changed.eq(0), left.eq(under_way + self.taken - self.written)]
-                    m.d.sync += [to.eq(row) for to, row in zip(chosen, come, strict=True)]
-                    m.next = "WRITE"
-            with m.State("WRITE"):
-                m.d.sync += [left.eq(left - self.written), settles.eq(0)]
-                with m.If(left == 0):
-                    m.d.comb += self.mark.eq(1)
-                    m.next = "ANSWER"
-                with m.If(~self.flows):
-                    m.next = "WAIT"
-            with m.State("ANSWER"):
-                m.d.sync += settles.eq(settles + (settles != _SETTLES))
-                with m.If(self.answered & (settles == _SETTLES)):
-                    m.d.sync += [limit.eq(row) for limit, row in zip(limits, chosen, strict=True)]
-                    m.next = "WAIT"
-                with m.If(~self.flows):
-                    m.next = "WAIT"
+        m.submodules.fence = fence = WriteFence()
+        m.d.comb += [
+            fence.runs.eq(self.flows),
+            fence.begun.eq(self.taken),
+            fence.written.eq(self.written),
+            fence.asks.eq(changed),
+            self.mark.eq(fence.mark),
+            fence.answered.eq(self.answered),
+        ]
+        with m.If(fence.asked):
+            m.d.sync += [changed.eq(0), *(to.eq(row) for to, row in zip(chosen, come, strict=True))]
+        with m.If(fence.done):
+            m.d.sync += [limit.eq(row) for limit, row in zip(limits, chosen, strict=True)]
         with m.If(placed):
             with m.If(~begins):
                 m.d.sync += changed.eq(1)
             with m.Elif(whom == self.chiplets - 1):
                 m.d.sync += self.known.eq(1)
         with m.If(~self.flows):
-            m.d.sync += [sig.eq(0) for sig in (self.known, under_way, changed, valid, placed, sets)]
+            m.d.sync += [sig.eq(0) for sig in (self.known, changed, valid, placed, sets)]
             m.d.sync += [row.eq(0) for row in come]
             m.d.sync += [limit.eq(0) for limit in limits]
         with m.If(self.start):
             m.d.sync += [sets.eq(1), at.eq(0)]
-        m.d.sync += [
-            Assert(~self.flows | ~self.taken | self.written | (under_way != _UNDER_WAY - 1), "rows are counted"),
-            Cover(fsm.ongoing("ANSWER") & changed, "rows come while others are waited for"),
-        ]
         return m

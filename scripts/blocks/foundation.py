@@ -82,6 +82,13 @@ BLOCKS: tuple[Block, ...] = (
         parameters={"data_width": 256},
     ),
     Block(
+        name="memory.write_fence",
+        factory="hw.memory.write_fence:WriteFence",
+        bench="tb.memory.test_write_fence",
+        bench_parameters={"most": 64},
+        narrow={"most": 3},
+    ),
+    Block(
         name="memory.scratchpad",
         factory="hw.memory.scratchpad:Scratchpad",
         parameters={"lines": 2048, "data_width": 256, "units": 3},
