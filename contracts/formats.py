@@ -299,6 +299,7 @@ COMMANDS: dict[Opcode, Layout] = {
             _u("tiles", 8, "chiplets of the ring"),
             _u("more", 1, "1: more parts of the chiplet's rows follow, of higher VIDs"),
             _u("beside", 1, "1: answered at once; PROCESS waits for hubs of others, COMBINE for the end"),
+            _u("follows", 1, "1: the next COMBINE makes the rows; each is sent once it can be read"),
             _u("in_order", 1, "1: in-order matching (R7), in the first SCATTER of a pass"),
             _u("backward", 1, "1: gradients along transposed edges (R16)"),
         ],

@@ -1,13 +1,13 @@
 """Images for chiplets with community PEs: one alone, or one of a ring.
 
 Alone, every layer is LOCATE, LOAD_WEIGHTS and PROCESS, which also combines. On a ring, other chiplets need some
-combined rows before the aggregation: COMBINE of those first, then the commands of the ring unit, then PROCESS, which
-combines the others. LOCATE runs in parallel. Graphs beyond the chip's capacity use the same commands: all vertices are
-combined in blocks, then tiles are located and processed one after another (`golden.community.tiles`).
+combined rows before the aggregation: SCATTER and COMBINE of those first, so that each leaves as soon as it is there,
+then PROCESS, which combines the others. LOCATE runs in parallel. Graphs beyond the chip's capacity use the same
+commands: all vertices are combined in blocks, then tiles are located and processed one after another
+(`golden.community.tiles`).
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from itertools import pairwise
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,21 +24,16 @@ from golden.locator.schedule import Schedule
 from golden.model.network import Problem
 from golden.program.chiplet import Owned, by_topology, chiplet_image
 from golden.program.layer import Search
-from golden.ring.image import PARTS, shared_out
+from golden.ring.image import shared_out
 from golden.ring.placement import Placement
 
 __all__ = [
     "Positions",
     "build_community_image",
     "build_community_images",
-    "growing_parts",
     "positions_of",
     "tiles_of",
 ]
-
-#: Vertices of a chiplet's first part, and the growth from one part to the next. The links are busy longer than the PEs
-#: combine, so the first part is small; then a part is still sent when the next is combined.
-PART, GROWTH = 128, 3
 
 
 def tiles_of(image: Image) -> int:
@@ -111,7 +106,6 @@ def build_community_images(
     room: Room | None = None,
     names: IntArray | None = None,
     matching: Matching = Matching.UNORDERED,
-    part: int = PART,
     weight_room: WeightRoom | None = None,
     scratch_lines: int = 0,
 ) -> list[Image]:
@@ -129,8 +123,6 @@ def build_community_images(
         int64 [nodes], user's number of each VID, for messages; default: the VIDs.
     matching
         As for `golden.ring.image.build_images`.
-    part
-        Vertices of a chiplet's first part, a multiple of `PART_ROWS`; see :func:`growing_parts`.
     weight_room, scratch_lines
         As for `golden.program.chiplet.chiplet_image`.
 
@@ -144,39 +136,12 @@ def build_community_images(
     rooms: dict[str, Any] = {"weight_room": weight_room, "scratch_lines": scratch_lines}
     if placement.chiplets == 1:
         return [build_community_image(problem, schedule, limits, scheme, room=room, names=names, **rooms)]
-    shares = shared_out(problem, placement, matching)
-
-    def cut(count: int) -> list[range]:
-        return growing_parts(count, part)
-
-    return [_image(problem, own, cut, search, room, names, rooms) for own in shares]
-
-
-def growing_parts(owned: int, first: int = PART) -> list[range]:
-    """Cut the own vertices into parts; each is sent while the next is combined.
-
-    Parameters
-    ----------
-    owned
-        Number of own vertices.
-    first
-        Vertices of the first part, a multiple of `PART_ROWS`.
-
-    Returns
-    -------
-    One to `PARTS` parts, each `GROWTH` times as large as the one before, except the last, which has all that would not
-    give another part two parts of this size.
-    """
-    cuts, size = [0], first
-    while len(cuts) < PARTS and owned - cuts[-1] >= 2 * size:
-        cuts.append(cuts[-1] + size)
-        size *= GROWTH
-    return [range(start, end) for start, end in pairwise([*cuts, owned])]
+    return [_image(problem, own, search, room, names, rooms) for own in shared_out(problem, placement, matching)]
 
 
 def _image(
-    problem: Problem, owned: list[Owned], parts: Callable[[int], list[range]], search: Search, room: Room | None,
-    names: IntArray | None, rooms: Mapping[str, Any], **how: Any,
+    problem: Problem, owned: list[Owned], search: Search, room: Room | None, names: IntArray | None,
+    rooms: Mapping[str, Any], **how: Any,
 ) -> Image:  # fmt: skip
     """Return the image of a chiplet, in tiles if its vertices do not fit or edges between them have no reverse."""
     graph = problem.graph
@@ -185,12 +150,12 @@ def _image(
     subgraphs = {own: Subgraph(graph.name, own.first, own.untiled, own.sources, graph.nodes, called) for own in owned}
     how_located = (room, search.schedule, search.limits)
     if not any(each.directed or not each.fits(*how_located) for each in subgraphs.values()):
-        return chiplet_image(problem, owned, parts, search=search, **rooms, **how)
+        return chiplet_image(problem, owned, lambda count: [range(count)], search=search, **rooms, **how)
     # No part has more vertices than the node table.
     step = room.block if room else max(1, owned[0].count)
 
     def pieces(count: int) -> list[range]:
-        return [part[first : first + step] for part in parts(count) for first in range(0, max(1, len(part)), step)]
+        return [range(count)[first : first + step] for first in range(0, max(1, count), step)]
 
     tiles = {own: parted(each, *how_located) for own, each in subgraphs.items()}
     return chiplet_image(problem, owned, pieces, search=search, tiles=tiles, **rooms)
@@ -253,4 +218,4 @@ def build_community_image(
     """
     search, owned = _search(schedule, limits, scheme), by_topology(problem, lambda each: Owned.whole(each.graph))
     rooms: dict[str, Any] = {"weight_room": weight_room, "scratch_lines": scratch_lines}
-    return _image(problem, owned, lambda count: [range(count)], search, room, names, rooms, in_stages=in_stages)
+    return _image(problem, owned, search, room, names, rooms, in_stages=in_stages)

@@ -10,7 +10,7 @@ command made from it. The function of the opcode sets operands with another name
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 from contracts import (
@@ -377,14 +377,17 @@ def _block(p: Program, plan: LayerPlan, block: Block) -> None:
     for part in plan.parts if plan.combined else ():
         if part.own and block.root_weights:
             products(p, plan, block, block.root_weights, [part])
+        if ring and search:
+            # Each row leaves as soon as it is there.
+            send(p, plan, block, ring, part)
         if plan.fetch:
             fetch(p, plan.number, plan.fetch, part.vertices, streamed=True)
         combine(p, plan, block, part)
-        if ring and ring.shared.hub_count and part is plan.parts[0]:
-            # A row would stop at a chiplet that still adds up sums, in front of a sum that it waits for.
-            p.command(Opcode.BARRIER, plan.number)
-        if ring:
-            scatter(p, plan, block, ring, part)
+        if ring and not search:
+            send(p, plan, block, ring, part)
+    if ring and search and not plan.beside:
+        # What waits for the end of the pass is behind all that makes rows, so it has none.
+        scatter(p, plan, block, ring, replace(plan.parts[-1], vertices=0))
     if ring and ring.shared.hub_count:
         p.command(Opcode.BARRIER, plan.number)
         reduce(p, plan, block, ring)
@@ -512,12 +515,20 @@ def list_needed(p: Program, plan: LayerPlan, ring: Exchange) -> None:
     p.command(Opcode.LIST, plan.number, ring, partials=2 * ring.shared.hub_count)
 
 
-def scatter(p: Program, plan: LayerPlan, block: Block, ring: Exchange, part: Part) -> None:
-    """Add SCATTER of a part."""
+def send(p: Program, plan: LayerPlan, block: Block, ring: Exchange, part: Part) -> None:
+    """Add SCATTER of a part, in front of its COMBINE if there are community PEs, else behind it."""
+    if ring.shared.hub_count and part is plan.parts[0]:
+        # A row would stop at a chiplet that still adds up sums, in front of a sum that it waits for.
+        p.command(Opcode.BARRIER, plan.number)
+    follows, last = plan.search is not None, part is plan.parts[-1]
+    more = not last or (follows and not plan.beside)
+    scatter(p, plan, block, ring, part, more=more, follows=follows, beside=last and plan.beside)
+
+
+def scatter(p: Program, plan: LayerPlan, block: Block, ring: Exchange, part: Part, **how: bool) -> None:
+    """Add SCATTER of a part; `how` are operands that are 1."""
     offsets = Reference.row(ring.departures, (part.first_row - ring.shared.first_source) * ring.tiles)
-    last = part is plan.parts[-1]
-    own = {"first_vertex": part.first_row, "more": not last, "combined": plan.combined or 0}
-    own |= {"beside": last and plan.beside}
+    own: dict[str, Operand] = {"first_vertex": part.first_row, "combined": plan.combined or 0, **how}
     p.command(Opcode.SCATTER, plan.number, ring, part, block.layer, offsets=offsets, **own)
 
 

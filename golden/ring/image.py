@@ -21,7 +21,6 @@ from golden.ring.traffic import Plan, plan
 
 __all__ = [
     "PART",
-    "PARTS",
     "build_images",
     "joined",
     "owned_of",
@@ -33,7 +32,7 @@ __all__ = [
 
 #: Most parts of a chiplet's rows that are combined and sent in turn, and the fewest rows of one, below which a
 #: command costs more than it saves.
-PARTS, PART = 4, 64
+_PARTS, PART = 4, 64
 #: Bits of a hub's word where the start of its partial sum stands.
 _START = 8
 
@@ -50,9 +49,9 @@ def parts_of(owned: int, least: int = PART) -> list[range]:
 
     Returns
     -------
-    One to `PARTS` parts of equal size, except the last, which begin at multiples of `PART_ROWS`.
+    One to four parts of equal size, except the last, which begin at multiples of `PART_ROWS`.
     """
-    count = max(1, min(PARTS, owned // least))
+    count = max(1, min(_PARTS, owned // least))
     step = -(-owned // count // PART_ROWS) * PART_ROWS
     return [range(first, min(first + step, owned)) for first in range(0, owned, step)] if owned else [range(0)]
 

@@ -139,9 +139,10 @@ class Chiplet(wiring.Component):
             engine.starts.eq(self.start.valid & self.start.ready),
         ]
         m.d.comb += engine.exchanging.eq(Cat(u.exchanging for u in units if hasattr(u, "exchanging")).any())
-        halo = next((unit.halo for unit in units if hasattr(unit, "halo")), None)
-        if halo is not None and hasattr(engine, "halo"):
-            m.d.comb += engine.halo.eq(halo)
+        ring: Any = next((unit for unit in units if hasattr(unit, "halo")), None)
+        sums: Any = engine
+        if ring is not None and hasattr(sums, "halo"):
+            m.d.comb += [sums.halo.eq(ring.halo), sums.sending.eq(ring.sending), ring.made.eq(sums.made)]
         for unit in units:
             stop, completion = getattr(unit, "stop", None), self.done.payload
             if stop is not None:

@@ -28,7 +28,7 @@ class Unit(MemoryUnit, Protocol):
 
         A unit may have more: ``OUTER``, names of its ports that become ports of the chiplet, ``stop``, a stream
         of `ErrorReport` that is always ready and carries the error with which a run of the chiplet has ended, and
-        ``exchanging`` and ``halo``, see `Engine`.
+        ``exchanging``, ``halo``, ``made`` and ``sending``, see `Engine`.
 
         A unit that goes on with a command that it has answered has ``background``, which says so, and ``ending``: the
         run has no more commands, and ends when there is nothing in the background. ``late`` is the `COMPLETION` of a
@@ -54,7 +54,7 @@ class FurtherPort:
     engine
         Has it.
     port
-        Its members, of `hw.memory.unit_port.memory_members`.
+        Its members, of `hw.memory.unit_port.memory_members`, and those of `FENCE` if it waits for writes.
     """
 
     def __init__(self, engine: Any, port: Any) -> None:
@@ -64,6 +64,7 @@ class FurtherPort:
         self.clients = len(port.requests)
         self.requests, self.beats, self.write = port.requests, port.beats, port.write
         self.writing, self.errors = port.writing, port.errors
+        self.mark, self.answered = getattr(port, "mark", None), getattr(port, "answered", None)
 
 
 class Engine(Unit, Protocol):
@@ -87,7 +88,8 @@ class Engine(Unit, Protocol):
     exchanging : In(1)
         A unit beside it still fetches rows of others and sends own ones, for a command that it has answered.
 
-        It may have ``halo``, the `hw.ring.formats.HaloRows` that it can read meanwhile.
+        It may have ``halo``, the `hw.ring.formats.HaloRows` that it can read meanwhile; then it has ``made``, the
+        `hw.ring.formats.MadeRows` that can be sent, and ``sending``: COMBINE changes no rows.
     """
 
     config: Any

@@ -91,7 +91,7 @@ class Controller(wiring.Component):
     errors : streams of `ErrorReport`, always ready
     forget : In(1)
         The memory may have changed: the records of the last location are of no use.
-    exchanging : In(1)
+    sending : In(1)
         Combined rows go round the ring beside PROCESS; COMBINE waits until they have.
     locate : stream of LOCATE commands, located : stream of `ErrorReport`
         To the locator, addresses counted from 0, and from it.
@@ -129,6 +129,8 @@ class Controller(wiring.Component):
         Results are on their way.
     combining : Out(1)
         Vertices are combined, and the rows are results (COMBINE).
+    making : Out(1)
+        They are from the cycle after `start` on, until all are written.
     vertices_ended : In(1)
         All of those have been given out.
     first, vertices : Out(32)
@@ -158,7 +160,7 @@ class Controller(wiring.Component):
                 "layer": Out(8),
                 "errors": In(stream.Signature(ErrorReport, always_ready=True)).array(error_sources),
                 "forget": In(1),
-                "exchanging": In(1),
+                "sending": In(1),
                 "records_there": In(1),
                 "records_whole": In(1),
                 **{name: Out(1) for name in ("replay", "behind", "ahead", "turn")},
@@ -188,6 +190,7 @@ class Controller(wiring.Component):
                 "records_busy": In(1),
                 "writing": In(1),
                 "combining": Out(1),
+                "making": Out(1),
                 "vertices_ended": In(1),
                 **{name: Out(32) for name in ("first", "vertices", "first_result", "first_partial")},
                 "row_beats": Out(8),
@@ -223,7 +226,7 @@ class Controller(wiring.Component):
         # Chunks of rows of digits are counted otherwise than those of weights.
         counts = (front.opcode == Opcode.LOAD_WEIGHTS) | self._adds_digits()
         # Rows that are still sent stay as they are.
-        m.d.comb += front.hold.eq((counts & loader.busy) | ((front.opcode == Opcode.COMBINE) & self.exchanging))
+        m.d.comb += front.hold.eq((counts & loader.busy) | ((front.opcode == Opcode.COMBINE) & self.sending))
 
         quiet, still = Signal(range(_QUIET + 1)), Signal()
         m.d.sync += [quiet.eq(Mux(still, quiet + (quiet != _QUIET), 0)), self.start.eq(0), self.finish.eq(0)]
@@ -231,7 +234,7 @@ class Controller(wiring.Component):
         ended = Mux(self.combining, self.vertices_ended, location.answered & self.records_ended)
 
         m.d.comb += front.listen.eq(0)
-        with m.FSM():
+        with m.FSM() as fsm:
             with m.State("IDLE"):
                 with m.If(front.refused):
                     m.next = "CLOSE"
@@ -297,6 +300,8 @@ class Controller(wiring.Component):
                 with m.Elif(quiet == _QUIET):
                     m.d.comb += location.ends.eq(1)
                     m.d.sync += quiet.eq(0)
+        works = fsm.ongoing("PREPARE") | fsm.ongoing("WORK") | fsm.ongoing("FINISH")
+        m.d.comb += self.making.eq(self.combining & works & ~self.start)
         m.d.sync += [
             Cover(self.open & location.answered & ~self.records_ended, "located before all records are done"),
             Cover(self.discard, "a location that nobody uses"),

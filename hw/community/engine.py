@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any
 
 from amaranth.hdl import Array, Assert, Cat, Module, Mux, ResetInserter, Signal, Value
@@ -27,14 +28,15 @@ from hw.community.record_dispatcher import RecordDispatcher
 from hw.community.record_grouper import RecordGrouper
 from hw.community.result_writer import ResultWriter
 from hw.community.row_finisher import RowFinisher
+from hw.community.row_progress import RowProgress
 from hw.community.vertex_dispatcher import VertexDispatcher
 from hw.locator.engine import ENGINE_MODULE as LOCATOR_ENGINE
 from hw.locator.engine import Engine as LocatorEngine
 from hw.locator.locator import Locator
-from hw.memory.unit_port import memory_members
+from hw.memory.unit_port import FENCE, memory_members
 from hw.pe.core import PECore
 from hw.pe.weight_memory import READERS, WeightMemory
-from hw.ring.formats import HaloRows
+from hw.ring.formats import HaloRows, MadeRows
 from hw.stream.arbiter import merge
 from hw.stream.black_box import BlackBox
 from hw.stream.crossbar import Crossbar, route
@@ -74,6 +76,8 @@ class _Cluster:
     units: Sequence[HubUnit]
     finishers: Sequence[RowFinisher]
     writer: ResultWriter
+    #: Of rows that go round a ring.
+    progress: RowProgress | None
 
     @property
     def sums(self) -> list[Any]:
@@ -165,11 +169,12 @@ class CommunityEngine(wiring.Component):
         self._shared = [[name for at, name in enumerate(_SHARED, start=2) if at % count == n] for n in range(count)]
         self.clients, *further = (len(names) + len(_READERS) + (n < graph) for n, names in enumerate(self._shared))
         members = engine_members(self.config, self.clients)
+        fence = FENCE if self.config.partials else {}
         if self.config.partials:
-            members["halo"] = In(HaloRows(*self.port))
+            members |= {"halo": In(HaloRows(*self.port)), "made": Out(MadeRows()), "sending": In(1)}
         for n, clients in enumerate(further, start=1):
-            members[f"port_{n}"] = Out(wiring.Signature(memory_members(self.port, clients)))
-        super().__init__(members)
+            members[f"port_{n}"] = Out(wiring.Signature({**memory_members(self.port, clients), **fence}))
+        super().__init__({**members, **fence})
 
     @property
     def further(self) -> list[FurtherPort]:
@@ -217,6 +222,8 @@ class CommunityEngine(wiring.Component):
         for cluster in blocks.clusters:
             self._route_combined(m, blocks, cluster)
             self._finish_rows(m, cluster)
+        if self.config.partials:
+            self._follow_rows(m, blocks)
         self._write_results(m, blocks)
         self._report_errors(m, blocks)
         self._count(m, blocks)
@@ -244,6 +251,8 @@ class CommunityEngine(wiring.Component):
         for cluster in blocks.clusters:
             for name in ("dispatcher", "vertices", "features", "combined_reader", "beat_store", "writer"):
                 m.submodules[cluster.among(name)] = getattr(cluster, name)
+            if cluster.progress:
+                m.submodules[cluster.among("progress")] = cluster.progress
         for n, combiner in enumerate(blocks.combiners):
             m.submodules[f"combiner_{n}"] = BlackBox(combiner, COMBINER_MODULE) if self.once else combiner
         for n, weights in enumerate(blocks.weights):
@@ -281,6 +290,7 @@ class CommunityEngine(wiring.Component):
             units=[self.hub_module() for _ in range(units)],
             finishers=[RowFinisher(community) for _ in range(finishers)],
             writer=ResultWriter(community, self.port[0], finishers + 1),
+            progress=RowProgress(combiners, nodes) if config.partials else None,
         )  # fmt: skip
 
     def _sharers(self) -> list[range]:
@@ -300,7 +310,6 @@ class CommunityEngine(wiring.Component):
             self.layer.eq(controller.layer),
             controller.base.eq(self.base),
             controller.forget.eq(self.starts),
-            controller.exchanging.eq(self.exchanging),
             controller.records_there.eq(Cat(cluster.dispatcher.there for cluster in blocks.clusters).all()),
             controller.records_whole.eq(Cat(cluster.dispatcher.whole for cluster in blocks.clusters).all()),
         ]
@@ -564,8 +573,15 @@ class CommunityEngine(wiring.Component):
         units = [unit.combined for unit in cluster.units]
         bits = exact_log2(len(units))
         sources = [*(combiner.o for combiner in cluster.combiners), cluster.combined_reader.o]
-        combined, row, _ = merge(m, cluster.among("combined"), sources, community.pe.row_beat)
+        combined, row, source = merge(m, cluster.among("combined"), sources, community.pe.row_beat)
         tag = community.tag_of(row)
+        if cluster.progress:
+            m.d.comb += [
+                cluster.progress.leaves.eq(combined.valid & combined.ready),
+                cluster.progress.combined.valid.eq(combined.valid & combined.ready & row.last),
+                cluster.progress.combined.combiner.eq(source),
+                cluster.progress.combined.vid.eq(tag.vid),
+            ]
         for n, pe in enumerate(cluster.pes):
             m.d.comb += [pe.rows.payload.eq(row), pe.rows.valid.eq(combined.valid & ~tag.apart & (tag.pe == n))]
         result = cluster.writer.i[len(cluster.finishers)]
@@ -590,6 +606,30 @@ class CommunityEngine(wiring.Component):
             ),
             cluster.vertices.returned.eq(combined.valid & combined.ready & tag.apart & row.last & ~tag.root),
         ]
+
+    def _follow_rows(self, m: Module, blocks: _Blocks) -> None:
+        """Say which rows of a COMBINE are there: those below the lowest that a cluster may have to make or to write."""
+        controller, made, limits = blocks.controller, self.made, []
+        m.d.comb += [
+            controller.sending.eq(self.sending),
+            made.known.eq(1),
+            made.begins.eq(controller.start),
+            made.going.eq(controller.making),
+        ]
+        for cluster, port in zip(blocks.clusters, self._ports, strict=True):
+            progress, write = cluster.progress, cluster.writer.o
+            assert progress is not None
+            m.d.comb += [
+                progress.begins.eq(controller.start),
+                progress.first.eq(controller.first),
+                progress.going.eq(made.going),
+                progress.given.eq(cluster.features.given),
+                progress.written.eq(write.valid & write.ready),
+                port.mark.eq(progress.mark),
+                progress.answered.eq(port.answered),
+            ]
+            limits.append(progress.limit)
+        m.d.comb += made.limit.eq(reduce(lambda one, other: Mux(one < other, one, other), limits))
 
     def _finish_rows(self, m: Module, cluster: _Cluster) -> None:
         """Share the row finishers among all that sum rows up."""

@@ -15,6 +15,7 @@ from contracts import ROW_BYTES, SCALE, Error
 from hw.community.combined_reader import CombinedRow
 from hw.community.formats import CommunityConfig
 from hw.community.node_table import Lookup
+from hw.community.row_progress import CombinerRow
 from hw.contracts import struct
 from hw.graph.formats import ErrorReport
 from hw.memory.formats import RangeRequest, ReadBeat, ReadRequest
@@ -99,6 +100,8 @@ class FeatureReader(wiring.Component):
         Rows that are combined already.
     go : In(1)
         Features may leave: weights and biases are there.
+    given : Out(CombinerRow)
+        A row is asked for; its combiner has it from then on until it leaves that.
     vertex, found
         See `hw.community.node_table.NodeTable`.
     error : stream of `ErrorReport`, always ready
@@ -140,6 +143,7 @@ class FeatureReader(wiring.Component):
                 "taken": In(1).array(combiners),
                 "combined": Out(stream.Signature(CombinedRow(config, address_width))),
                 "go": In(1),
+                "given": Out(CombinerRow(combiners)),
                 "vertex": Out(32),
                 "found": In(Lookup),
                 "error": Out(stream.Signature(ErrorReport, always_ready=True)),
@@ -285,6 +289,9 @@ class FeatureReader(wiring.Component):
             self.combined.payload.tag.eq(rows.o.payload.tag),
             self.combined.payload.own.eq(rows.o.payload.own),
             rows.o.ready.eq(Mux(passes, self.combined.ready, asks & ~continues)),
+            self.given.valid.eq(asks & ~continues),
+            self.given.combiner.eq(chosen),
+            self.given.vid.eq(rows.o.payload.tag.vid),
         ]
         first, span, long = range_.address[:bits], Signal(18), Signal()
         m.d.comb += [

@@ -19,6 +19,7 @@ from hw.memory.scratchpad import Scratchpad
 from hw.memory.write_port import WritePort
 
 __all__ = [
+    "FENCE",
     "UNIT_ID_WIDTH",
     "UNIT_OUTSTANDING",
     "MemoryUnit",
@@ -33,6 +34,8 @@ __all__ = [
 UNIT_ID_WIDTH = 4
 #: Usual number of bursts that a client has under way.
 UNIT_OUTSTANDING = 64
+#: Ports of a `MemoryUnit` that waits for its writes, see `hw.memory.write_port.WritePort`.
+FENCE = {"mark": Out(1), "answered": In(1)}
 
 
 class MemoryUnit(Protocol):
@@ -56,7 +59,7 @@ class MemoryUnit(Protocol):
     errors : streams of `ErrorReport`, always ready
         Failures: reads and writes.
 
-        It may have ``mark`` and ``answered``, see `hw.memory.write_port.WritePort`.
+        It may have the ports of `FENCE`.
     """
 
     port: tuple[int, int]

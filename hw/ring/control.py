@@ -105,6 +105,10 @@ class Control(wiring.Component):
     exchanging : Out(1)
         A SCATTER that has been answered goes on beside other commands (`beside`); from before its answer until all
         rows have come, or it has failed.
+    follows : Out(1)
+        Pulse: a part has been handed over whose rows the next COMBINE makes.
+    expects, reports : In(1)
+        That has not begun; whether the engine says which of its rows are there.
     missing : In(1)
         Rows are still waited for.
     lowest : In(32)
@@ -159,6 +163,9 @@ class Control(wiring.Component):
                 **{name: In(1) for name in flags},
                 "lowest": In(32),
                 "exchanging": Out(1),
+                "follows": Out(1),
+                "expects": In(1),
+                "reports": In(1),
                 "parts": Out(stream.Signature(Part(address_width))),
                 "hubs": Out(stream.Signature(RangeRequest(address_width))),
                 "shares": Out(stream.Signature(CsrRequest(address_width))),
@@ -248,6 +255,10 @@ class Control(wiring.Component):
                 unless_failed()
             with m.State("FLOW"):
                 beside()
+                with m.If(self.expects & self.command.valid):
+                    # No COMBINE comes that makes the rows.
+                    m.d.comb += [front.own.valid.eq(1), front.own.payload.code.eq(Error.BAD_OPCODE)]
+                    m.d.comb += front.own.payload.info.eq(self.command.payload[:8])
                 with m.If((phase == Phase.FLOW) & self.sent):
                     m.d.comb += self.drain.eq(1)
                     m.next = "DRAIN"
@@ -292,6 +303,7 @@ class Control(wiring.Component):
             given.payload.first_vertex.eq(scatter.first_vertex),
             given.payload.offsets.address.eq(front.words(Opcode.SCATTER, "offsets")),
             given.payload.offsets.words.eq(entries),
+            self.follows.eq(given.valid & given.ready & scatter.follows),
             # Rows of others come in one exchange, whatever their parts are.
             self.flow.eq(due & (self.phase == Phase.NONE) & ~front.failed),
         ]
@@ -314,7 +326,8 @@ class Control(wiring.Component):
         m.submodules.list_control = lister = ListControl(self.address_width, self.data_width)
         front, list_, operands = self._front, self._front.view(Opcode.LIST), lister.operands
         lists = lister.phase != Phase.NONE
-        sends = due | ((phase == Phase.FLOW) & ~self.sent)
+        # If no COMBINE has come that makes them, none will: what comes then is refused.
+        waits = (due | ((phase == Phase.FLOW) & ~self.sent)) & ~self.expects
         m.d.comb += [
             operands.boundaries.eq(front.words(Opcode.LIST, "boundaries")),
             operands.needed.eq(front.beats(Opcode.LIST, "needed", self.data_width)),
@@ -330,7 +343,7 @@ class Control(wiring.Component):
             self.build.eq(lister.build),
             self.list_settings.eq(lister.settings),
             self.phase.eq(Mux(lists, lister.phase, phase)),
-            front.hold.eq((front.opcode != Opcode.SCATTER) & ((lists & (front.opcode != Opcode.BARRIER)) | sends)),
+            front.hold.eq((front.opcode != Opcode.SCATTER) & ((lists & (front.opcode != Opcode.BARRIER)) | waits)),
         ]
         return lister.start
 
@@ -371,17 +384,25 @@ class Control(wiring.Component):
         same = Check(flows & (f_out != rows.elements), f_out)
         tiles = {opcode: front.view(opcode).tiles for opcode in (Opcode.LIST, Opcode.SCATTER)}
         ring = {opcode: Check(count != self.chiplets, count) for opcode, count in tiles.items()}
+        # A command that ends with the pass would wait for rows that the command behind it makes.
+        follows = Check(scatter.follows & ~(self.reports & (scatter.more | scatter.beside)), scatter.follows)
+        unlisted = Check(~listed, Opcode.SCATTER, Error.BAD_OPCODE)
         checks: dict[Opcode, tuple[Check, ...]] = {
             # An array has fewer than 2^32 words.
             Opcode.LIST: (ring[Opcode.LIST], Check(list_.weighted & list_.edge_count[-1], list_.edge_count)),
-            Opcode.SCATTER: (width, Check(~listed, Opcode.SCATTER, Error.BAD_OPCODE), ring[Opcode.SCATTER], same),
+            Opcode.SCATTER: (width, unlisted, ring[Opcode.SCATTER], same, follows),
             Opcode.REDUCE: (width,),
+            Opcode.BARRIER: (),
         }
         if self.divided:
             chiplets = front.view(Opcode.SHARE).tiles
             checks[Opcode.SHARE] = (Check(chiplets != self.chiplets, chiplets),)
             for opcode in (Opcode.SCATTER, Opcode.REDUCE):
                 checks[opcode] = (Check(self.shared, opcode, Error.BAD_OPCODE), *checks[opcode])
+        for opcode, others in checks.items():
+            # Another part may be made by the same COMBINE.
+            vain = self.expects & ~scatter.follows if opcode == Opcode.SCATTER else self.expects
+            checks[opcode] = (Check(vain, opcode, Error.BAD_OPCODE), *others)
         refuse(m, front, checks)
 
     def _request(self, m: Module, asks: Value, asked: Value) -> None:

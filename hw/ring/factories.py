@@ -30,6 +30,7 @@ from hw.ring.reducer import Reducer
 from hw.ring.reply_store import ReplyStore
 from hw.ring.ring_unit import RingUnit
 from hw.ring.route_decision import RouteDecision
+from hw.ring.row_gate import RowGate
 from hw.ring.send_queue import SendQueue
 from hw.ring.sender import Sender
 from hw.ring.shared_lines import SharedLines
@@ -69,6 +70,7 @@ def made(name: str) -> wiring.Component:
         "packet_guard": PacketGuard,
         "packet_queue": PacketQueue,
         "reducer": Reducer,
+        "row_gate": RowGate,
         "send_queue": SendQueue,
         "sender": Sender,
         "local_adder": LocalAdder,

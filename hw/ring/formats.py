@@ -6,7 +6,7 @@ from enum import Enum
 from amaranth.lib import data, enum, wiring
 from amaranth.lib.wiring import In, Out
 
-from contracts import PACKET_HEADER, PARTIAL_BITS
+from contracts import PACKET_HEADER, PARTIAL_BITS, VID_BITS
 from contracts.parameters import Parameters, size
 from hw.memory.formats import beat_address_width
 
@@ -146,6 +146,17 @@ class HaloRows(data.StructLayout):
     def __init__(self, address_width: int, data_width: int) -> None:
         places = data.ArrayLayout(beat_address_width(address_width, data_width), OWNERS)
         super().__init__({"going": 1, "known": 1, "own": range(OWNERS), "starts": places, "limits": places})
+
+
+class MadeRows(data.StructLayout):
+    """Which own rows of a COMBINE can be read; nothing ``known`` of an engine that does not say.
+
+    ``begins``: pulse, a COMBINE begins, or a PROCESS. ``going``: from the next cycle on, while a COMBINE is under way,
+    only rows of VIDs below ``limit`` are there, which rises. Otherwise all rows are that earlier commands have made.
+    """
+
+    def __init__(self) -> None:
+        super().__init__({"known": 1, "begins": 1, "going": 1, "limit": VID_BITS})
 
 
 #: Verdict on the packet at the head of a station. ``take``: a copy for this chiplet. ``forward``: on to the next one.

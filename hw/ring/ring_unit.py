@@ -13,14 +13,14 @@ from hw.chiplet.unit import unit_members
 from hw.contracts import struct
 from hw.graph.csr_reader import CsrReader, ErrorReport
 from hw.memory.range_reader import RangeReader
-from hw.memory.unit_port import UNIT_ID_WIDTH
+from hw.memory.unit_port import FENCE, UNIT_ID_WIDTH
 from hw.memory.word_serialiser import WordSerialiser
 from hw.memory.word_writer import WordWriter
 from hw.ring.boundary_table import BoundaryTable
 from hw.ring.control import RING_OPCODES, Control
 from hw.ring.edge_reader import EdgeReader
 from hw.ring.filter_array import FilterArray
-from hw.ring.formats import POSITION_BITS, Clocks, HaloRows, LinkFlit, Phase, RingConfig
+from hw.ring.formats import POSITION_BITS, Clocks, HaloRows, LinkFlit, MadeRows, Phase, RingConfig
 from hw.ring.halo_limits import HaloLimits
 from hw.ring.halo_writer import HaloWriter
 from hw.ring.halt import Halt
@@ -32,6 +32,7 @@ from hw.ring.packet_router import PacketRouter
 from hw.ring.reducer import Reducer
 from hw.ring.remote_array import RemoteArray
 from hw.ring.route_decision import RouteDecision
+from hw.ring.row_gate import RowGate
 from hw.ring.send_queue import SendQueue
 from hw.ring.sender import Sender
 from hw.ring.shared_lines import SharedLines, lines_members, reader_members
@@ -75,6 +76,7 @@ class _Units:
     list_writer: WordWriter
     parts: SendQueue
     remote_array: RemoteArray
+    gate: RowGate
     sender: Sender
     halo: HaloWriter
     limits: HaloLimits
@@ -119,6 +121,10 @@ class RingUnit(wiring.Component):
         A run of the chiplet has ended with this error, which is reported to the others, once.
     halo : Out(HaloRows)
         Which rows the engine can read.
+    made : In(MadeRows)
+        Which rows can be sent.
+    sending : Out(1)
+        Own rows are sent beside other commands, and stay as they are until all of a pass have come.
     s_axis, m_axis : LinkSignature
     shared_lines, readers
         If there is SHARE, ``lines`` and ``readers`` of `SharedLines`.
@@ -154,8 +160,9 @@ class RingUnit(wiring.Component):
                 "stop": In(stream.Signature(ErrorReport, always_ready=True)),
                 "exchanging": Out(1),
                 "halo": Out(HaloRows(*self.port)),
-                "mark": Out(1),
-                "answered": In(1),
+                "made": In(MadeRows()),
+                "sending": Out(1),
+                **FENCE,
                 "s_axis": In(config.link),
                 "m_axis": Out(config.link),
                 **(
@@ -238,6 +245,7 @@ class RingUnit(wiring.Component):
             list_writer=WordWriter(*port),
             parts=SendQueue(self.address_width),
             remote_array=RemoteArray(self.data_width),
+            gate=RowGate(),
             sender=Sender(*port, width, self.max_beats, self.depth),
             halo=HaloWriter(*port, width, self.max_beats),
             limits=HaloLimits(*port, most, self.max_beats),
@@ -295,7 +303,8 @@ class RingUnit(wiring.Component):
             connect(m, source, packets.i[n])
         connect(m, packets.o, station.i)
         connect(m, units.control.parts, units.parts.i)
-        connect(m, units.remote_array.o, units.sender.i)
+        connect(m, units.remote_array.o, units.gate.i)
+        connect(m, units.gate.o, units.sender.i)
         for unit in (units.sender, units.halo, units.reducer):
             m.d.comb += unit.rows.eq(units.control.rows)
 
@@ -463,9 +472,15 @@ class RingUnit(wiring.Component):
             m.d.comb += unit.boundaries.eq(units.boundaries.boundaries)
 
     def _follow_rows(self, m: Module, units: _Units) -> None:
-        """Follow the rows that come until they can be read."""
-        limits, control, filter_ = units.limits, units.control, units.filter
+        """Follow own rows and those that come until they can be read."""
+        limits, control, filter_, gate = units.limits, units.control, units.filter, units.gate
         m.d.comb += [
+            gate.made.eq(self.made),
+            gate.follows.eq(control.follows),
+            gate.failed.eq(control.failed),
+            control.expects.eq(gate.expects),
+            control.reports.eq(self.made.known),
+            self.sending.eq(self.exchanging & ~gate.expects),
             limits.start.eq(control.flow),
             limits.flows.eq(control.phase == Phase.FLOW),
             limits.rows.eq(control.rows),

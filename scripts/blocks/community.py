@@ -89,6 +89,15 @@ BLOCKS: tuple[Block, ...] = (
         narrow={"data_width": 64, "depth": 8, "lanes": 4, "partials": True},
     ),
     Block(
+        name="community.row_progress",
+        factory="hw.community.row_progress:RowProgress",
+        parameters={"combiners": 8},
+        bench="tb.community.test_row_progress",
+        formal="tb.community.formal_row_progress",
+        bench_parameters={"combiners": 8, "rows": 4096, "most": 16},
+        narrow={"combiners": 1, "rows": 400, "most": 16},
+    ),
+    Block(
         name="community.feature_reader",
         factory="hw.community.factories:feature_reader",
         parameters={"combiners": 8},

@@ -23,6 +23,7 @@ from hw.ring.packet_router import PacketRouter
 from hw.ring.reducer import Reducer
 from hw.ring.remote_array import RemoteArray
 from hw.ring.route_decision import RouteDecision
+from hw.ring.row_gate import RowGate
 from hw.ring.send_queue import SendQueue
 from hw.ring.sender import Sender
 from hw.ring.shared_reader import SharedReader
@@ -65,6 +66,7 @@ def _parts() -> dict[str, Any]:
         "generator": FilterGenerator(groups=4, pes=2, sources=3),
         "watch": LinkWatch(),
         "parts": SendQueue(32),
+        "gate": RowGate(),
         "sender": Sender(32, DATA, LINK, ROW_BEATS, 16),
         "halo": HaloWriter(32, DATA, LINK, ROW_BEATS),
         "adder": LocalAdder(DATA, LINK, ROW_BEATS),

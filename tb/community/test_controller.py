@@ -40,7 +40,7 @@ CALM = {
 WATCHED = (
     "command__ready", "executed__valid", "locate__valid", "replay", "located__ready", "load__valid",
     "weights_there", "skip_weights", "start", "table_start", "open", "finish", "discard", "opcode", "layer",
-    "behind", "ahead", "turn",
+    "behind", "ahead", "turn", "making",
 )  # fmt: skip
 #: What a PE combines.
 SPARSE, DENSE, _, DIGITS = range(4)
@@ -128,7 +128,7 @@ class World:
             self._put(f"{port}__ready", 0)
         for port, level in CALM.items():
             self._put(port, level)
-        for port in ("loaded", "forget", "records_there", "records_whole", "exchanging"):
+        for port in ("loaded", "forget", "records_there", "records_whole", "sending"):
             self._put(port, 0)
         self._put("base", self.rng.randrange(self.lines // 2))
 
@@ -338,7 +338,7 @@ class World:
         self._put("command__payload", codec(layout).pack(fields))
         self._put("command__valid", 1)
         # Rows may still go round a ring; COMBINE waits.
-        self._put("exchanging", int(self.trouble > 0 and self.chance(0.2)))
+        self._put("sending", int(self.trouble > 0 and self.chance(0.2)))
         await self.step(command__ready=1)
         self._put("command__valid", 0)
         self._put("command__payload", self.rng.getrandbits(512))
@@ -353,7 +353,7 @@ class World:
             Opcode.PROCESS: self._process,
         }.get(Opcode(opcode) if opcode in set(Opcode) else Opcode.COPY, self._unknown)
         await carry_out(fields)
-        self._put("exchanging", 0)
+        self._put("sending", 0)
         taken = 0
         while not taken:
             taken = self.inputs["executed__ready"]
@@ -540,9 +540,9 @@ class World:
     async def _combine(self, fields: Fields) -> None:
         if await self._refused(Opcode.COMBINE, self.bad_combine(fields)):
             return
-        while self.inputs["exchanging"]:
+        while self.inputs["sending"]:
             await self._go()
-            self._put("exchanging", int(self.chance(0.7)))
+            self._put("sending", int(self.chance(0.7)))
         if fields["kind"] == Combination.SUM:
             await self._go_until_loaded()
         else:
@@ -655,19 +655,20 @@ class World:
 
         self.quiet = 0
         await go(None, start=1, table_start=1)
+        making = int(combining)
         while self.quiet == 0:
-            await go(lambda now: now["ready"])
-        await go(lambda now: now["ready"])
+            await go(lambda now: now["ready"], making=making)
+        await go(lambda now: now["ready"], making=making)
         while self.quiet < QUIET:
-            await go(self._still(combining), open=1)
-        await go(self._still(combining), open=1)
+            await go(self._still(combining), open=1, making=making)
+        await go(self._still(combining), open=1, making=making)
         if not combining:
             await go(None, finish=1)
         last = False
         while not last:
             last = self.quiet == QUIET and not self.inputs["records_busy"] and not self.inputs["writing"]
             turn = int(last and not combining and self.ahead)
-            await go(lambda now: not now["records_busy"] and not now["writing"], turn=turn)
+            await go(lambda now: not now["records_busy"] and not now["writing"], turn=turn, making=making)
 
     def _still(self, combining: bool) -> Any:
         """Whether all has been given out and nobody asks for more."""

@@ -11,6 +11,7 @@ from amaranth.hdl import Shape
 from contracts import Error
 from hw.community.feature_reader import FeatureSettings
 from hw.community.node_table import Lookup
+from hw.community.row_progress import CombinerRow
 from sim.harness import parameters, simulate
 from sim.harness.bench import Bench, start
 from sim.harness.codec import codec
@@ -39,6 +40,7 @@ class Combiners:
         # Asked of the configuration once: it makes them anew each time.
         self.tags, self.row_beats = codec(self.config.tag), codec(self.config.pe.row_beat)
         self.task_beats = codec(self.config.pe.task_beat)
+        self.rows_given = codec(CombinerRow(self.combiners))
         self.room = self.config.queue
         self.memory = Responder(bench, "request", "beat", 4 * self.beat_words)
         # A prime number of beats, so that every bit of an address counts.
@@ -69,6 +71,8 @@ class Combiners:
         self.begun: list[Rows] = [[] for _ in range(self.combiners + 1)]
         self.level = [0] * self.combiners
         self.got: list[list[int]] = [[] for _ in range(self.combiners + 1)]
+        #: What each combiner was said to be given.
+        self.given: list[list[int]] = [[] for _ in range(self.combiners)]
         self.wrong.clear()
         self.told.clear()
 
@@ -238,6 +242,7 @@ class Combiners:
             await self.bench.cycles(1)
         await self.bench.cycles(8)
         assert sorted(self.told) == sorted(self.wrong)
+        assert self.given == self.got[: self.combiners]
         return cycles
 
     def _take(self, fed: dict[str, Any]) -> None:
@@ -289,6 +294,9 @@ class Combiners:
         """Take beats out of the combiners' queues."""
         while True:
             await self.bench.edge
+            given = self.rows_given.unpack(int(self.dut.given.value))
+            if given["valid"]:
+                self.given[given["combiner"]].append(given["vid"])
             for n, stall in enumerate(self.stall):
                 takes = self.level[n] > 0 and self.rng.random() >= stall
                 self.level[n] -= takes
@@ -409,8 +417,8 @@ async def the_least_loaded_combiner_gets_the_next_row(dut: Any) -> None:
             assert min(rest) > (200 - combiners.room) / len(rest) * 0.8
         combiners.stall = [0.0] * combiners.combiners
         await combiners.finish()
-        for got in combiners.got:
-            got.clear()
+        for rows in (*combiners.got, *combiners.given):
+            rows.clear()
 
 
 @cocotb.test()

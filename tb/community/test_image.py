@@ -1,4 +1,4 @@
-"""Images of community chiplets: parts of rows that are sent; sparse rows, of which nothing is lost.
+"""Images of community chiplets: sparse rows, of which nothing is lost.
 
 No sparse row touches a granule too many.
 """
@@ -12,11 +12,8 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from contracts import ROW_BYTES, SPARSE_ENTRY
-from golden.community.image import GROWTH, growing_parts
-from golden.image_format import PART_ROWS
 from golden.program.features import place_sparse
 from golden.program.program import Program
-from golden.ring.image import PARTS
 
 _GRANULE = ROW_BYTES // SPARSE_ENTRY.bytes
 
@@ -28,18 +25,6 @@ def placed(features: sparse.csr_array, *, apart: bool) -> tuple[bytes, bytes, in
     regions, memory = p.layout().regions, p.memory()
     data, words = (memory[at.address : at.address + at.bytes] for at in (regions[entries], regions[begins]))
     return data, words, count
-
-
-@given(st.integers(0, 5000), st.integers(1, 20))
-def test_parts_grow(owned: int, granules: int) -> None:
-    first = granules * PART_ROWS
-    parts = growing_parts(owned, first)
-    assert [vid for part in parts for vid in part] == list(range(owned))
-    assert len(parts) <= PARTS
-    assert [len(part) for part in parts[:-1]] == [first * GROWTH**n for n in range(len(parts) - 1)]
-    if owned >= first:
-        # The last one is no smaller than the one before.
-        assert len(parts[-1]) >= len(parts[-2:][0])
 
 
 @settings(max_examples=100, deadline=None)

@@ -16,7 +16,7 @@ from golden.community.plan import PAIRS, Kind, Scheme
 from golden.community.tiles import Room
 from golden.datasets import load
 from golden.graph import Graph
-from golden.image import PART_ROWS, Image
+from golden.image import Image
 from golden.locator.locator import Limits
 from golden.locator.schedule import Schedule
 from golden.model.network import Problem, problem_of
@@ -77,7 +77,6 @@ class Case:
     schedule: Schedule = _EIGHT
     scheme: Scheme = PAIRS
     room: Room | None = None
-    part: int = PART_ROWS
     matching: Matching = Matching.UNORDERED
 
     @property
@@ -90,7 +89,7 @@ class Case:
         """Of every chiplet."""
         return build_community_images(
             self.problem, self.placement, self.schedule, LIMITS, self.scheme,
-            room=self.room, matching=self.matching, part=self.part, weight_room=CONFIG.pe.weight_room,
+            room=self.room, matching=self.matching, weight_room=CONFIG.pe.weight_room,
         )  # fmt: skip
 
     def check(self, outcome: Outcome) -> None:
@@ -282,6 +281,9 @@ def _errors() -> tuple[list[list[Error]], list[Job]]:
     breaks(Error.MEMORY_READ, reads=(features.address, features.address + 7))
     breaks(Error.VID_RANGE, image=patched(images[1], RegionKind.EDGES, 3, 100_000))
     breaks(Error.BAD_OPERAND, image=commanded(images[1], Opcode.COMBINE, vertices=100_000))
+    # Rows that are sent before their COMBINE: it would come too late, or never comes.
+    breaks(Error.BAD_OPERAND, image=commanded(images[1], Opcode.SCATTER, more=0, beside=0))
+    breaks(Error.BAD_OPCODE, image=commanded(images[1], Opcode.COMBINE, opcode=Opcode.BARRIER))
     ended = _ends()[1]
     for chiplet in range(2):
         image = ended.job.images[chiplet]

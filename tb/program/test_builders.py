@@ -53,7 +53,7 @@ def images_of(problem: Problem, chiplets: int, weight_room: WeightRoom | None = 
     placement = Placement.ranges(nodes, chiplets, range(min(2, nodes))).by(Split(nodes % 2))
     return [
         *build_images(problem, placement, part=16, **fits),
-        *build_community_images(problem, placement, schedule, room=ROOM, part=16, **fits),
+        *build_community_images(problem, placement, schedule, room=ROOM, **fits),
         build_community_image(problem, schedule, scratch_lines=256, **fits),
         build_community_image(problem, schedule, in_stages=True, **fits),
         build_community_image(problem, schedule, room=ROOM, **fits),

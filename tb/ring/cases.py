@@ -44,7 +44,7 @@ def commands(image: Image) -> list[tuple[int, str]]:
     return found
 
 
-def commanded(image: Image, opcode: Opcode, **fields: int) -> Image:
+def commanded(image: Image, opcode: Opcode, /, **fields: int) -> Image:
     """Image whose first command `opcode` has other fields; the checksum is right."""
     data = bytearray(image.data)
     for number in range(image.header["commands"]):

@@ -31,7 +31,9 @@ class Commands:
     #: Of the control's ports.
     PREFIX = "control"
     #: What it starts, in the order in which that is looked at.
-    PULSES: tuple[str, ...] = ("load", "build", "flow", "reduce", "drain", "forget", "arrive", "pass_")
+    PULSES: tuple[str, ...] = (
+        "load", "build", "follows", "flow", "reduce", "drain", "forget", "arrive", "pass_",
+    )  # fmt: skip
 
     def __init__(self, dut: Any, bench: Bench) -> None:
         self.dut, self.bench, self.edge = dut, bench, RisingEdge(dut.clk)
@@ -45,8 +47,9 @@ class Commands:
         self.base, self.chiplets = source.getrandbits(LINE_BITS - 1), source.randrange(2, CHIPLETS + 1)
         #: An error that a unit reports.
         self.report = {"code": source.randrange(1, 256), "info": source.getrandbits(32)}
-        for name in ("loaded", "listed", "sent", "drained", "reduced", "missing", "arrived"):
+        for name in ("loaded", "listed", "sent", "drained", "reduced", "missing", "arrived", "expects"):
             self.set(name, 0)
+        self.set("reports", 1)
         self.set("base", self.base)
         self.set("chiplets", self.chiplets)
 
@@ -80,6 +83,8 @@ class Commands:
         given = layout.unpack(source.getrandbits(512) >> 8 << 8 | Opcode.NOP)
         # All that the memory port reaches.
         given |= {field.name: source.randrange((1 << LINE_BITS) - self.base) for field in layout.fields if field.line}
+        # What most tests do not ask for.
+        given |= {"follows": 0} if opcode == Opcode.SCATTER else {}
         given |= fields | {"opcode": opcode}
         self.asked.clear()
         word = layout.pack(given)
@@ -238,13 +243,15 @@ class Commands:
         await self.give(Opcode.SCATTER, {"f_out": 3, "tiles": self.chiplets}, [])
         await self.answered(report=self.report)
 
-    async def sends(self, more: int, first: bool, beside: int = 0, lists: bool = False) -> tuple[str, Any]:
+    async def sends(
+        self, more: int, first: bool, beside: int = 0, lists: bool = False, follows: int = 0
+    ) -> tuple[str, Any]:
         """Give SCATTER of a part, and see that it is handed over; with the first one rows flow, if no list is made.
 
         All parts have rows of the same size; what else they have in common is as the first one says.
         """
         f_out = self.bench.random.randrange(1, MAX_OUT + 1) if first else self.first["f_out"]
-        how = {"tiles": self.chiplets, "f_out": f_out, "more": more, "beside": beside}
+        how = {"tiles": self.chiplets, "f_out": f_out, "more": more, "beside": beside, "follows": follows}
         given = await self.give(Opcode.SCATTER, how, [])
         if first:
             self.first = given
@@ -257,7 +264,7 @@ class Commands:
         for _ in range(2):
             await self.edge
             pulses += self.pulses
-        assert pulses == ["flow"] * (first and not lists)
+        assert pulses == ["follows"] * follows + ["flow"] * (first and not lists)
         if not lists and self.get("phase") == CODES["FLOW"]:
             self.flows()
         words = (given["vertices"] * self.chiplets + 1) % (1 << 32)
@@ -274,9 +281,9 @@ class Commands:
             "needed": self.words(first["needed"]), "in_order": first["in_order"], "backward": first["backward"],
         }  # fmt: skip
 
-    async def part(self, first: bool, fails: bool = False) -> None:
+    async def part(self, first: bool, fails: bool = False, follows: int = 0) -> None:
         """Take SCATTER of a part that is not the last to its end, or fail; rows are taken all the time."""
-        asked = await self.sends(1, first)
+        asked = await self.sends(1, first, follows=follows)
         await self.until_asked(2)
         assert self.asked == [asked, ("executed", GOOD)]
         await self.quiet("FLOW")
@@ -343,6 +350,18 @@ class Commands:
             self.report = {"code": int(Error.MISSING), "info": missing}
             await self.give(Opcode.BARRIER, {}, [])
             await self.answered(report=self.report)
+
+    async def expects_in_vain(self, opcode: Opcode) -> None:
+        """Take SCATTER of the last part, behind which another command comes before the COMBINE that makes its rows."""
+        await self.sends(0, first=True, beside=1, follows=1)
+        await self.until_asked(2)
+        self.set("expects", 1)
+        await self.quiet("FLOW")
+        assert self.get("exchanging")
+        await self.give(opcode, {}, [])
+        await self.answered(report={"code": int(Error.BAD_OPCODE), "info": opcode})
+        assert not self.get("exchanging")
+        self.set("expects", 0)
 
     async def ends_exchange_unseen(self) -> None:
         """Report an error after the answer: nobody waits for rows any more."""
@@ -453,6 +472,23 @@ async def commands_step_through_their_phases(dut: Any, stall: float) -> None:
         for name in ("offsets", "needed", "combined"):
             await control.list()
             await control.refused(Opcode.SCATTER, {**scatter, name: beyond}, Error.BAD_OPERAND, beyond)
+        # Rows of a COMBINE that has not begun.
+        for opcode in RING:
+            await control.list()
+            await control.part(first=True, follows=1)
+            control.set("expects", 1)
+            await control.part(first=False, follows=1)
+            await control.refused(opcode, {}, Error.BAD_OPCODE, opcode)
+            control.set("expects", 0)
+            await control.list()
+            await control.expects_in_vain(opcode)
+            await bench.reset()
+        for reports, how in ((1, {}), (0, {"more": 1}), (0, {"beside": 1})):
+            control.set("reports", reports)
+            await control.list()
+            fields = {**scatter, "more": 0, "beside": 0, "follows": 1, **how}
+            await control.refused(Opcode.SCATTER, fields, Error.BAD_OPERAND, 1)
+        control.set("reports", 1)
         unknown = source.choice([code for code in range(256) if code not in (*RING, Opcode.NOP)])
         await control.refused(unknown, {}, Error.BAD_OPCODE, unknown)
         await control.list()

@@ -10,6 +10,7 @@ from amaranth.lib.wiring import In
 from cocotb.triggers import RisingEdge
 
 from hw.ring.control import ExchangeSettings
+from hw.ring.formats import MadeRows
 from hw.ring.list_control import ListSettings
 from hw.ring.send_queue import Part
 from hw.ring.sender import RowSettings
@@ -21,6 +22,7 @@ __all__ = [
     "ADDRESSES",
     "EXCHANGE",
     "LIST",
+    "MADE",
     "PART",
     "ROWS",
     "WHOLE",
@@ -37,6 +39,7 @@ __all__ = [
 ADDRESSES = 1 << 28
 LIST = Codec(ListSettings(32, DATA))
 EXCHANGE = Codec(ExchangeSettings(32))
+MADE = Codec(MadeRows())
 PART = Codec(Part(32))
 ROWS = Codec(RowSettings(32, DATA, ROW_BEATS))
 WHOLE = (1 << DATA // 8) - 1

@@ -1,0 +1,126 @@
+"""Row progress: up to where the rows of a COMBINE are combined and can be read (R3, R14)."""
+
+from functools import reduce
+from typing import Any
+
+from amaranth.hdl import Cover, Module, Mux, Signal
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.utils import bits_for
+
+from contracts import VID_BITS
+from hw.memory.write_fence import WriteFence
+
+__all__ = ["CombinerRow", "RowProgress"]
+
+
+class CombinerRow(data.StructLayout):
+    """A row comes to one of so many combiners, or leaves it, in a cycle in which it is ``valid``."""
+
+    def __init__(self, combiners: int) -> None:
+        super().__init__({"valid": 1, "combiner": range(max(2, combiners)), "vid": VID_BITS})
+
+
+class RowProgress(wiring.Component):
+    """Follows rows through the combiners of a cluster and to memory.
+
+    Combiners are given rows in ascending order of VIDs, and each has its own in that order; but one may be far ahead of
+    another. So no row is missing below the lowest that a combiner was given and has not combined, or below the next one
+    that is given. That limit is handed on when what was combined by then can be read.
+
+    Parameters
+    ----------
+    combiners
+        Number of combiners, at least 1.
+    rows
+        Most rows of a COMBINE.
+    most
+        Beats that can be on the way from the combiners to the memory port, below this.
+
+    Attributes
+    ----------
+    begins : In(1)
+        Pulse: from the next cycle on rows are combined.
+    first : In(32)
+        VID of the first one, constant as long as they are.
+    going : In(1)
+        They are; until it is 0 nothing else is written. It is 0 with `begins`.
+    given : In(CombinerRow)
+        A row begins its way to a combiner.
+    combined : In(CombinerRow)
+        The last beat of a row leaves a combiner.
+    leaves, written : In(1)
+        Pulses: a beat leaves the combiners; the memory port has taken one. Beats stay in order.
+    mark, answered
+        Of the memory port, see `hw.memory.write_port.WritePort`.
+    limit : Out
+        While it is `going`: lower rows can be read.
+    """
+
+    def __init__(self, combiners: int, rows: int = 8192, most: int = 16) -> None:
+        self.combiners, self.rows, self.most = combiners, rows, most
+        super().__init__(
+            {
+                "begins": In(1),
+                "first": In(VID_BITS),
+                "going": In(1),
+                "given": In(CombinerRow(combiners)),
+                "combined": In(CombinerRow(combiners)),
+                "leaves": In(1),
+                "written": In(1),
+                "mark": Out(1),
+                "answered": In(1),
+                "limit": Out(VID_BITS),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        """Find the lowest row of all combiners a cycle later, and wait until those below it are written."""
+        m = Module()
+        # Rows are counted from the first one, in as many bits as it takes.
+        bits = bits_for(self.rows)
+        given, combined, following, least, chosen, reached = (
+            Signal(bits, name=name) for name in ("given_row", "combined_row", "following", "least", "chosen", "reached")
+        )
+        m.d.comb += [given.eq(self.given.vid - self.first), combined.eq(self.combined.vid - self.first)]
+        lowest = [self._lowest(m, n, given, combined, following) for n in range(self.combiners)]
+        with m.If(self.given.valid):
+            m.d.sync += following.eq(given + 1)
+        m.d.sync += least.eq(reduce(lambda one, other: Mux(one < other, one, other), lowest))
+
+        m.submodules.fence = fence = WriteFence(self.most)
+        m.d.comb += [
+            fence.runs.eq(self.going),
+            fence.begun.eq(self.leaves),
+            fence.written.eq(self.written),
+            fence.asks.eq(least > reached),
+            self.mark.eq(fence.mark),
+            fence.answered.eq(self.answered),
+        ]
+        with m.If(fence.asked):
+            m.d.sync += chosen.eq(least)
+        with m.If(fence.done):
+            m.d.sync += [reached.eq(chosen), self.limit.eq(self.first + chosen)]
+        with m.If(self.begins):
+            m.d.sync += [self.limit.eq(self.first), *(signal.eq(0) for signal in (following, least, reached))]
+        same = self.given.combiner == self.combined.combiner
+        m.d.sync += Cover(self.given.valid & self.combined.valid & same, "one row after another")
+        return m
+
+    def _lowest(self, m: Module, number: int, given: Signal, combined: Signal, following: Signal) -> Any:
+        """Return the lowest row that a combiner may still have to combine."""
+        # It has nothing below `low`; if it has anything, it was given `last` at the end.
+        low, last = (Signal.like(following, name=f"{name}_{number}") for name in ("low", "last"))
+        busy = Signal(name=f"busy_{number}")
+        comes, leaves = (row.valid & (row.combiner == number) for row in (self.given, self.combined))
+        with m.If(comes):
+            m.d.sync += [last.eq(given), busy.eq(1)]
+        with m.Elif(leaves & (combined == last)):
+            m.d.sync += busy.eq(0)
+        with m.If(leaves):
+            m.d.sync += low.eq(combined + 1)
+        with m.Elif(comes & ~busy):
+            m.d.sync += low.eq(given)
+        with m.If(self.begins):
+            m.d.sync += busy.eq(0)
+        return Mux(busy, low, following)
