@@ -54,7 +54,7 @@ class FurtherPort:
     engine
         Has it.
     port
-        Its members, of `hw.memory.unit_port.memory_members`, and those of `FENCE` if it waits for writes.
+        Its members, of `hw.memory.unit_port.memory_members`.
     """
 
     def __init__(self, engine: Any, port: Any) -> None:
@@ -64,7 +64,6 @@ class FurtherPort:
         self.clients = len(port.requests)
         self.requests, self.beats, self.write = port.requests, port.beats, port.write
         self.writing, self.errors = port.writing, port.errors
-        self.mark, self.answered = getattr(port, "mark", None), getattr(port, "answered", None)
 
 
 class Engine(Unit, Protocol):

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import reduce
 from typing import Any
 
 from amaranth.hdl import Array, Assert, Cat, Module, Mux, ResetInserter, Signal, Value
@@ -76,8 +75,6 @@ class _Cluster:
     units: Sequence[HubUnit]
     finishers: Sequence[RowFinisher]
     writer: ResultWriter
-    #: Of rows that go round a ring.
-    progress: RowProgress | None
 
     @property
     def sums(self) -> list[Any]:
@@ -99,6 +96,8 @@ class _Blocks:
     weights: Sequence[WeightMemory]
     parameters: ParameterReader
     clusters: Sequence[_Cluster]
+    #: Of rows that go round a ring.
+    progress: RowProgress | None
     #: A request for a hub's row, and a row or a partial sum, is on its way between PEs and hub units.
     asked: Signal = field(default_factory=Signal)
     moving: Signal = field(default_factory=Signal)
@@ -169,12 +168,11 @@ class CommunityEngine(wiring.Component):
         self._shared = [[name for at, name in enumerate(_SHARED, start=2) if at % count == n] for n in range(count)]
         self.clients, *further = (len(names) + len(_READERS) + (n < graph) for n, names in enumerate(self._shared))
         members = engine_members(self.config, self.clients)
-        fence = FENCE if self.config.partials else {}
         if self.config.partials:
-            members |= {"halo": In(HaloRows(*self.port)), "made": Out(MadeRows()), "sending": In(1)}
+            members |= {"halo": In(HaloRows(*self.port)), "made": Out(MadeRows()), "sending": In(1), **FENCE}
         for n, clients in enumerate(further, start=1):
-            members[f"port_{n}"] = Out(wiring.Signature({**memory_members(self.port, clients), **fence}))
-        super().__init__({**members, **fence})
+            members[f"port_{n}"] = Out(wiring.Signature(memory_members(self.port, clients)))
+        super().__init__(members)
 
     @property
     def further(self) -> list[FurtherPort]:
@@ -222,8 +220,8 @@ class CommunityEngine(wiring.Component):
         for cluster in blocks.clusters:
             self._route_combined(m, blocks, cluster)
             self._finish_rows(m, cluster)
-        if self.config.partials:
-            self._follow_rows(m, blocks)
+        if blocks.progress:
+            self._follow_rows(m, blocks, blocks.progress)
         self._write_results(m, blocks)
         self._report_errors(m, blocks)
         self._count(m, blocks)
@@ -245,14 +243,15 @@ class CommunityEngine(wiring.Component):
             weights=[WeightMemory(config.pe, len(share)) for share in self._sharers()],
             parameters=ParameterReader(community.pe, self.port[0]),
             clusters=[self._make_cluster(n) for n in range(config.clusters)],
+            progress=RowProgress(config.combiners, nodes) if config.partials and config.clusters == 1 else None,
         )
+        if blocks.progress:
+            m.submodules.progress = blocks.progress
         for name in ("controller", "locator", "table", "parameters"):
             m.submodules[name] = getattr(blocks, name)
         for cluster in blocks.clusters:
             for name in ("dispatcher", "vertices", "features", "combined_reader", "beat_store", "writer"):
                 m.submodules[cluster.among(name)] = getattr(cluster, name)
-            if cluster.progress:
-                m.submodules[cluster.among("progress")] = cluster.progress
         for n, combiner in enumerate(blocks.combiners):
             m.submodules[f"combiner_{n}"] = BlackBox(combiner, COMBINER_MODULE) if self.once else combiner
         for n, weights in enumerate(blocks.weights):
@@ -290,7 +289,6 @@ class CommunityEngine(wiring.Component):
             units=[self.hub_module() for _ in range(units)],
             finishers=[RowFinisher(community) for _ in range(finishers)],
             writer=ResultWriter(community, self.port[0], finishers + 1),
-            progress=RowProgress(combiners, nodes) if config.partials else None,
         )  # fmt: skip
 
     def _sharers(self) -> list[range]:
@@ -575,12 +573,12 @@ class CommunityEngine(wiring.Component):
         sources = [*(combiner.o for combiner in cluster.combiners), cluster.combined_reader.o]
         combined, row, source = merge(m, cluster.among("combined"), sources, community.pe.row_beat)
         tag = community.tag_of(row)
-        if cluster.progress:
+        if progress := blocks.progress:
             m.d.comb += [
-                cluster.progress.leaves.eq(combined.valid & combined.ready),
-                cluster.progress.combined.valid.eq(combined.valid & combined.ready & row.last),
-                cluster.progress.combined.combiner.eq(source),
-                cluster.progress.combined.vid.eq(tag.vid),
+                progress.leaves.eq(combined.valid & combined.ready),
+                progress.combined.valid.eq(combined.valid & combined.ready & row.last),
+                progress.combined.combiner.eq(source),
+                progress.combined.vid.eq(tag.vid),
             ]
         for n, pe in enumerate(cluster.pes):
             m.d.comb += [pe.rows.payload.eq(row), pe.rows.valid.eq(combined.valid & ~tag.apart & (tag.pe == n))]
@@ -607,29 +605,23 @@ class CommunityEngine(wiring.Component):
             cluster.vertices.returned.eq(combined.valid & combined.ready & tag.apart & row.last & ~tag.root),
         ]
 
-    def _follow_rows(self, m: Module, blocks: _Blocks) -> None:
-        """Say which rows of a COMBINE are there: those below the lowest that a cluster may have to make or to write."""
-        controller, made, limits = blocks.controller, self.made, []
+    def _follow_rows(self, m: Module, blocks: _Blocks, progress: RowProgress) -> None:
+        """Say which rows of a COMBINE can be sent; the engine of a ring's chiplet has one cluster."""
+        controller, made, (cluster,) = blocks.controller, self.made, blocks.clusters
         m.d.comb += [
             controller.sending.eq(self.sending),
+            progress.begins.eq(controller.start),
+            progress.first.eq(controller.first),
+            progress.going.eq(controller.making),
+            progress.given.eq(cluster.features.given),
+            progress.written.eq(cluster.writer.o.valid & cluster.writer.o.ready),
+            progress.answered.eq(self.answered),
+            self.mark.eq(progress.mark),
             made.known.eq(1),
             made.begins.eq(controller.start),
             made.going.eq(controller.making),
+            made.limit.eq(progress.limit),
         ]
-        for cluster, port in zip(blocks.clusters, self._ports, strict=True):
-            progress, write = cluster.progress, cluster.writer.o
-            assert progress is not None
-            m.d.comb += [
-                progress.begins.eq(controller.start),
-                progress.first.eq(controller.first),
-                progress.going.eq(made.going),
-                progress.given.eq(cluster.features.given),
-                progress.written.eq(write.valid & write.ready),
-                port.mark.eq(progress.mark),
-                progress.answered.eq(port.answered),
-            ]
-            limits.append(progress.limit)
-        m.d.comb += made.limit.eq(reduce(lambda one, other: Mux(one < other, one, other), limits))
 
     def _finish_rows(self, m: Module, cluster: _Cluster) -> None:
         """Share the row finishers among all that sum rows up."""

@@ -1,9 +1,8 @@
 """Row progress: up to where the rows of a COMBINE are combined and can be read (R3, R14)."""
 
-from functools import reduce
 from typing import Any
 
-from amaranth.hdl import Cover, Module, Mux, Signal
+from amaranth.hdl import Array, Cover, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import bits_for
@@ -17,8 +16,8 @@ __all__ = ["CombinerRow", "RowProgress"]
 class CombinerRow(data.StructLayout):
     """A row comes to one of so many combiners, or leaves it, in a cycle in which it is ``valid``."""
 
-    def __init__(self, combiners: int) -> None:
-        super().__init__({"valid": 1, "combiner": range(max(2, combiners)), "vid": VID_BITS})
+    def __init__(self, combiners: int, vid_bits: int = VID_BITS) -> None:
+        super().__init__({"valid": 1, "combiner": range(max(2, combiners)), "vid": vid_bits})
 
 
 class RowProgress(wiring.Component):
@@ -75,18 +74,37 @@ class RowProgress(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Find the lowest row of all combiners a cycle later, and wait until those below it are written."""
+        """Look at a combiner a cycle for the lowest row of all, and wait until those below it are written.
+
+        What a combiner has lowest only rises, so the lowest of what was seen is not above the lowest of all.
+        """
         m = Module()
-        # Rows are counted from the first one, in as many bits as it takes.
+        # Rows are counted from the first one, in as many bits as it takes; they are noted a cycle later.
         bits = bits_for(self.rows)
-        given, combined, following, least, chosen, reached = (
-            Signal(bits, name=name) for name in ("given_row", "combined_row", "following", "least", "chosen", "reached")
+        given, combined = (Signal(CombinerRow(self.combiners, bits), name=name) for name in ("gives", "takes"))
+        for noted, row in ((given, self.given), (combined, self.combined)):
+            m.d.sync += [
+                noted.valid.eq(row.valid & ~self.begins),
+                noted.combiner.eq(row.combiner),
+                noted.vid.eq(row.vid - self.first),
+            ]
+        following, seen, lowest, least, chosen, reached = (
+            Signal(bits, name=name) for name in ("following", "seen", "lowest", "least", "chosen", "reached")
         )
-        m.d.comb += [given.eq(self.given.vid - self.first), combined.eq(self.combined.vid - self.first)]
-        lowest = [self._lowest(m, n, given, combined, following) for n in range(self.combiners)]
-        with m.If(self.given.valid):
-            m.d.sync += following.eq(given + 1)
-        m.d.sync += least.eq(reduce(lambda one, other: Mux(one < other, one, other), lowest))
+        turn, at = Signal(range(max(2, self.combiners))), Signal(range(max(2, self.combiners)))
+        lows = [self._lowest(m, n, given, combined, following) for n in range(self.combiners)]
+        last = self.combiners - 1
+        lower = Mux((at == 0) | (seen < lowest), seen, lowest)
+        m.d.sync += [
+            turn.eq(Mux(turn == last, 0, turn + 1)),
+            at.eq(turn),
+            seen.eq(Array(lows)[turn]),
+            lowest.eq(lower),
+        ]
+        with m.If(at == last):
+            m.d.sync += least.eq(lower)
+        with m.If(given.valid):
+            m.d.sync += following.eq(given.vid + 1)
 
         m.submodules.fence = fence = WriteFence(self.most)
         m.d.comb += [
@@ -102,25 +120,26 @@ class RowProgress(wiring.Component):
         with m.If(fence.done):
             m.d.sync += [reached.eq(chosen), self.limit.eq(self.first + chosen)]
         with m.If(self.begins):
-            m.d.sync += [self.limit.eq(self.first), *(signal.eq(0) for signal in (following, least, reached))]
-        same = self.given.combiner == self.combined.combiner
-        m.d.sync += Cover(self.given.valid & self.combined.valid & same, "one row after another")
+            m.d.sync += [signal.eq(0) for signal in (following, seen, lowest, least, reached)]
+            m.d.sync += self.limit.eq(self.first)
+        same = given.combiner == combined.combiner
+        m.d.sync += Cover(given.valid & combined.valid & same, "one row after another")
         return m
 
-    def _lowest(self, m: Module, number: int, given: Signal, combined: Signal, following: Signal) -> Any:
+    def _lowest(self, m: Module, number: int, given: Any, combined: Any, following: Signal) -> Any:
         """Return the lowest row that a combiner may still have to combine."""
         # It has nothing below `low`; if it has anything, it was given `last` at the end.
         low, last = (Signal.like(following, name=f"{name}_{number}") for name in ("low", "last"))
         busy = Signal(name=f"busy_{number}")
-        comes, leaves = (row.valid & (row.combiner == number) for row in (self.given, self.combined))
+        comes, leaves = (row.valid & (row.combiner == number) for row in (given, combined))
         with m.If(comes):
-            m.d.sync += [last.eq(given), busy.eq(1)]
-        with m.Elif(leaves & (combined == last)):
+            m.d.sync += [last.eq(given.vid), busy.eq(1)]
+        with m.Elif(leaves & (combined.vid == last)):
             m.d.sync += busy.eq(0)
         with m.If(leaves):
-            m.d.sync += low.eq(combined + 1)
+            m.d.sync += low.eq(combined.vid + 1)
         with m.Elif(comes & ~busy):
-            m.d.sync += low.eq(given)
+            m.d.sync += low.eq(given.vid)
         with m.If(self.begins):
             m.d.sync += busy.eq(0)
         return Mux(busy, low, following)

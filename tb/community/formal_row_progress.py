@@ -140,7 +140,7 @@ class RowProgressSpec(Elaboratable):
 
 
 PROOFS = [
-    Proof("no_row_leaves_before_it_can_be_read", partial(RowProgressSpec, False), "bmc", 14),
-    Proof("no_row_leaves_before_it_can_be_read_for_longer", partial(RowProgressSpec, False), "bmc", 19, quick=False),
+    Proof("no_row_leaves_before_it_can_be_read", partial(RowProgressSpec, False), "bmc", 16),
+    Proof("no_row_leaves_before_it_can_be_read_for_longer", partial(RowProgressSpec, False), "bmc", 22, quick=False),
     Proof("rows_leave_while_others_are_combined", partial(RowProgressSpec, True), "cover", 34, outer=True),
 ]

@@ -47,6 +47,11 @@ class Rows:
         self.dut.begins.value, self.dut.going.value = 0, 1
 
     @property
+    def soon(self) -> int:
+        """Cycles after which the limit follows what can be read: two waits, and two looks at all combiners."""
+        return 4 * SETTLES + 2 * self.design.combiners
+
+    @property
     def missing(self) -> int:
         """The first VID that cannot be read; behind the last row if all can."""
         there = set(self.beat_rows[: self.answered]) - set(self.beat_rows[self.answered :])
@@ -94,7 +99,7 @@ class Rows:
         """Let all rows be written; the limit gets behind the last one."""
         while self.left or any(self.inside) or self.written < len(self.beat_rows):
             await self.cycle(Pace())
-        for _ in range(4 * SETTLES):
+        for _ in range(self.soon):
             await self.cycle(Pace(0, 0, 0, 1))
         assert int(self.dut.limit.value) == self.missing == (self.rows[-1] + 1 if self.rows else self.first)
 
@@ -137,7 +142,7 @@ async def a_row_holds_the_limit_for_as_long_as_it_takes(dut: Any) -> None:
         await rows.cycle(Pace(0.5, 1, 1, 1))
         # What the same combiner was given waits behind it.
         rows.inside[held].clear()
-    for _ in range(4 * SETTLES):
+    for _ in range(rows.soon):
         await rows.cycle(Pace(0, 0, 1, 1))
     assert int(dut.limit.value) == row
 
