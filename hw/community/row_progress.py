@@ -35,6 +35,8 @@ class RowProgress(wiring.Component):
         Most rows of a COMBINE.
     most
         Beats that can be on the way from the combiners to the memory port, below this.
+    settles
+        As of `hw.memory.write_fence.WriteFence`.
 
     Attributes
     ----------
@@ -56,8 +58,8 @@ class RowProgress(wiring.Component):
         While it is `going`: lower rows can be read.
     """
 
-    def __init__(self, combiners: int, rows: int = 8192, most: int = 16) -> None:
-        self.combiners, self.rows, self.most = combiners, rows, most
+    def __init__(self, combiners: int, rows: int = 8192, most: int = 16, settles: int = 4) -> None:
+        self.combiners, self.rows, self.most, self.settles = combiners, rows, most, settles
         super().__init__(
             {
                 "begins": In(1),
@@ -106,7 +108,7 @@ class RowProgress(wiring.Component):
         with m.If(given.valid):
             m.d.sync += following.eq(given.vid + 1)
 
-        m.submodules.fence = fence = WriteFence(self.most)
+        m.submodules.fence = fence = WriteFence(self.most, self.settles)
         m.d.comb += [
             fence.runs.eq(self.going),
             fence.begun.eq(self.leaves),

@@ -6,9 +6,6 @@ from amaranth.lib.wiring import In, Out
 
 __all__ = ["WriteFence"]
 
-#: Cycles after which a beat that was taken is in the scratchpad, if it belongs there.
-_SETTLES = 4
-
 
 class WriteFence(wiring.Component):
     """Counts what has begun its way and is not written, and marks the last of it in the write port.
@@ -19,6 +16,8 @@ class WriteFence(wiring.Component):
     ----------
     most
         What can be on its way at once, below this.
+    settles
+        Cycles after which a beat that was taken is in the scratchpad, if it belongs there.
 
     Attributes
     ----------
@@ -43,10 +42,10 @@ class WriteFence(wiring.Component):
         If `most` is below 2.
     """
 
-    def __init__(self, most: int = 64) -> None:
+    def __init__(self, most: int = 64, settles: int = 4) -> None:
         if most < 2:
             raise ValueError(f"most must be at least 2, not {most!r}")
-        self.most = most
+        self.most, self.settles = most, settles
         super().__init__(
             {
                 **{name: In(1) for name in ("runs", "begun", "written", "asks")},
@@ -59,7 +58,7 @@ class WriteFence(wiring.Component):
     def elaborate(self, platform: object) -> Elaboratable:
         """Wait for the write port to take it, then for the answer, or as long as the scratchpad may need."""
         m = Module()
-        under_way, left, settles = Signal(range(self.most)), Signal(range(self.most)), Signal(range(_SETTLES + 1))
+        under_way, left, settles = Signal(range(self.most)), Signal(range(self.most)), Signal(range(self.settles + 1))
         m.d.sync += under_way.eq(under_way + self.begun - self.written)
         with m.FSM() as fsm:
             with m.State("IDLE"):
@@ -75,8 +74,8 @@ class WriteFence(wiring.Component):
                 with m.If(~self.runs):
                     m.next = "IDLE"
             with m.State("ANSWER"):
-                m.d.sync += settles.eq(settles + (settles != _SETTLES))
-                m.d.comb += self.done.eq(self.answered & (settles == _SETTLES) & self.runs)
+                m.d.sync += settles.eq(settles + (settles != self.settles))
+                m.d.comb += self.done.eq(self.answered & (settles == self.settles) & self.runs)
                 with m.If(self.done | ~self.runs):
                     m.next = "IDLE"
         with m.If(~self.runs):

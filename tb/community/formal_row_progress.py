@@ -11,7 +11,7 @@ from hw.ring.row_gate import RowGate
 from hw.stream.queue import Queue
 from sim.harness.formal import Proof
 
-_COMBINERS, _BITS, _MOST = 2, 4, 8
+_COMBINERS, _BITS, _MOST = 2, 3, 4
 
 
 class RowProgressSpec(Elaboratable):
@@ -29,7 +29,7 @@ class RowProgressSpec(Elaboratable):
     def elaborate(self, platform: Any) -> Module:
         """Let combiners keep what they are given in order; compare what leaves with the row's way."""
         m = Module()
-        m.submodules.progress = dut = RowProgress(_COMBINERS, 1 << _BITS, _MOST)
+        m.submodules.progress = dut = RowProgress(_COMBINERS, 1 << _BITS, _MOST, settles=1)
         m.submodules.gate = gate = RowGate()
         row, going, ends, there = Signal(_BITS), Signal(), Signal(), Signal(init=1)
         first, before = Signal(_BITS), Signal(_BITS)
@@ -77,7 +77,7 @@ class RowProgressSpec(Elaboratable):
 
     def _combine(self, m: Module, dut: RowProgress, row: Signal) -> Signal:
         """Give ascending rows to combiners, from which they come in order; return whether the row leaves in a cycle."""
-        queues = [Queue(_BITS, 4, storage="distributed") for _ in range(_COMBINERS)]
+        queues = [Queue(_BITS, 2, storage="distributed") for _ in range(_COMBINERS)]
         low, given = Signal(_BITS + 1), Signal()
         m.d.comb += [
             dut.given.valid.eq(AnySeq(1) & dut.going),
@@ -140,7 +140,7 @@ class RowProgressSpec(Elaboratable):
 
 
 PROOFS = [
-    Proof("no_row_leaves_before_it_can_be_read", partial(RowProgressSpec, False), "bmc", 16),
-    Proof("no_row_leaves_before_it_can_be_read_for_longer", partial(RowProgressSpec, False), "bmc", 22, quick=False),
+    Proof("no_row_leaves_before_it_can_be_read", partial(RowProgressSpec, False), "bmc", 15),
+    Proof("no_row_leaves_before_it_can_be_read_for_longer", partial(RowProgressSpec, False), "bmc", 16, quick=False),
     Proof("rows_leave_while_others_are_combined", partial(RowProgressSpec, True), "cover", 34, outer=True),
 ]
