@@ -386,7 +386,7 @@ def _block(p: Program, plan: LayerPlan, block: Block) -> None:
         if ring and not search:
             send(p, plan, block, ring, part)
     if ring and search and not plan.beside:
-        # What waits for the end of the pass is behind all that makes rows, so it has none.
+        # This command waits for the end of the pass, so it stands behind all that makes rows, and has none itself.
         scatter(p, plan, block, ring, replace(plan.parts[-1], vertices=0))
     if ring and ring.shared.hub_count:
         p.command(Opcode.BARRIER, plan.number)

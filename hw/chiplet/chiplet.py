@@ -122,7 +122,8 @@ class Chiplet(wiring.Component):
 
     def _connect_commands(self, m: Module, reader: CommandReader) -> None:
         """Hand commands out and answers back."""
-        engine, units = self.engine, self.units.values()
+        engine: Any = self.engine
+        units = self.units.values()
         m.submodules.command_router = router = CommandRouter([unit.OPCODES for unit in units])
         connect(m, flipped(self.start), reader.i)
         self._complete(m, reader)
@@ -140,9 +141,8 @@ class Chiplet(wiring.Component):
         ]
         m.d.comb += engine.exchanging.eq(Cat(u.exchanging for u in units if hasattr(u, "exchanging")).any())
         ring: Any = next((unit for unit in units if hasattr(unit, "halo")), None)
-        sums: Any = engine
-        if ring is not None and hasattr(sums, "halo"):
-            m.d.comb += [sums.halo.eq(ring.halo), sums.sending.eq(ring.sending), ring.made.eq(sums.made)]
+        if ring is not None and hasattr(engine, "halo"):
+            m.d.comb += [engine.halo.eq(ring.halo), engine.sending.eq(ring.sending), ring.made.eq(engine.made)]
         for unit in units:
             stop, completion = getattr(unit, "stop", None), self.done.payload
             if stop is not None:

@@ -32,7 +32,8 @@ from hw.community.vertex_dispatcher import VertexDispatcher
 from hw.locator.engine import ENGINE_MODULE as LOCATOR_ENGINE
 from hw.locator.engine import Engine as LocatorEngine
 from hw.locator.locator import Locator
-from hw.memory.unit_port import FENCE, memory_members
+from hw.memory.unit_port import memory_members
+from hw.memory.write_fence import FENCE
 from hw.pe.core import PECore
 from hw.pe.weight_memory import READERS, WeightMemory
 from hw.ring.formats import HaloRows, MadeRows

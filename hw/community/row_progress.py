@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import bits_for
 
 from contracts import VID_BITS
-from hw.memory.write_fence import WriteFence
+from hw.memory.write_fence import FENCE, WriteFence
 
 __all__ = ["CombinerRow", "RowProgress"]
 
@@ -21,7 +21,7 @@ class CombinerRow(data.StructLayout):
 
 
 class RowProgress(wiring.Component):
-    """Follows rows through the combiners of a cluster and to memory.
+    """Follows rows through the combiners and to memory.
 
     Combiners are given rows in ascending order of VIDs, and each has its own in that order; but one may be far ahead of
     another. So no row is missing below the lowest that a combiner was given and has not combined, or below the next one
@@ -34,7 +34,7 @@ class RowProgress(wiring.Component):
     rows
         Most rows of a COMBINE.
     most
-        Beats that can be on the way from the combiners to the memory port, below this.
+        Fewer beats than this are on the way from the combiners to the memory port.
     settles
         As of `hw.memory.write_fence.WriteFence`.
 
@@ -53,7 +53,7 @@ class RowProgress(wiring.Component):
     leaves, written : In(1)
         Pulses: a beat leaves the combiners; the memory port has taken one. Beats stay in order.
     mark, answered
-        Of the memory port, see `hw.memory.write_port.WritePort`.
+        As in `hw.memory.write_fence.FENCE`.
     limit : Out
         While it is `going`: lower rows can be read.
     """
@@ -69,8 +69,7 @@ class RowProgress(wiring.Component):
                 "combined": In(CombinerRow(combiners)),
                 "leaves": In(1),
                 "written": In(1),
-                "mark": Out(1),
-                "answered": In(1),
+                **FENCE,
                 "limit": Out(VID_BITS),
             }
         )
@@ -78,7 +77,7 @@ class RowProgress(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         """Look at a combiner a cycle for the lowest row of all, and wait until those below it are written.
 
-        What a combiner has lowest only rises, so the lowest of what was seen is not above the lowest of all.
+        The lowest row of a combiner only rises, so the lowest one that was seen is not above the lowest of all.
         """
         m = Module()
         # Rows are counted from the first one, in as many bits as it takes; they are noted a cycle later.

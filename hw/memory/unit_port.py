@@ -19,7 +19,6 @@ from hw.memory.scratchpad import Scratchpad
 from hw.memory.write_port import WritePort
 
 __all__ = [
-    "FENCE",
     "UNIT_ID_WIDTH",
     "UNIT_OUTSTANDING",
     "MemoryUnit",
@@ -34,8 +33,6 @@ __all__ = [
 UNIT_ID_WIDTH = 4
 #: Usual number of bursts that a client has under way.
 UNIT_OUTSTANDING = 64
-#: Ports of a `MemoryUnit` that waits for its writes, see `hw.memory.write_port.WritePort`.
-FENCE = {"mark": Out(1), "answered": In(1)}
 
 
 class MemoryUnit(Protocol):
@@ -59,7 +56,7 @@ class MemoryUnit(Protocol):
     errors : streams of `ErrorReport`, always ready
         Failures: reads and writes.
 
-        It may have the ports of `FENCE`.
+        It may have the ports of `hw.memory.write_fence.FENCE`.
     """
 
     port: tuple[int, int]

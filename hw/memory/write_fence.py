@@ -4,7 +4,10 @@ from amaranth.hdl import Assert, Cover, Elaboratable, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-__all__ = ["WriteFence"]
+__all__ = ["FENCE", "WriteFence"]
+
+#: Ports of what waits for its writes, to the memory port: see `hw.memory.write_port.WritePort`.
+FENCE = {"mark": Out(1), "answered": In(1)}
 
 
 class WriteFence(wiring.Component):
@@ -15,7 +18,7 @@ class WriteFence(wiring.Component):
     Parameters
     ----------
     most
-        What can be on its way at once, below this.
+        Fewer than this are on their way at once.
     settles
         Cycles after which a beat that was taken is in the scratchpad, if it belongs there.
 
@@ -28,13 +31,13 @@ class WriteFence(wiring.Component):
     written : In(1)
         Pulse: the memory port has taken something as a whole. All stays in order.
     asks : In(1)
-        What has begun is to be waited for.
+        Wait for what has begun.
     asked : Out(1)
-        Pulse: that is so from now on, for what has begun up to this cycle, it included.
+        Pulse: the wait begins, for what has begun up to this cycle, it included.
     done : Out(1)
         Pulse: what begun up to `asked` can be read.
     mark, answered
-        Of the memory port, see `hw.memory.write_port.WritePort`.
+        As in `FENCE`.
 
     Raises
     ------
@@ -50,8 +53,7 @@ class WriteFence(wiring.Component):
             {
                 **{name: In(1) for name in ("runs", "begun", "written", "asks")},
                 **{name: Out(1) for name in ("asked", "done")},
-                "mark": Out(1),
-                "answered": In(1),
+                **FENCE,
             }
         )
 

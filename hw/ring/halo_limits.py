@@ -5,7 +5,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.memory.formats import beat_address_width
-from hw.memory.write_fence import WriteFence
+from hw.memory.write_fence import FENCE, WriteFence
 from hw.ring.formats import OWNERS, POSITION_BITS, HaloRows
 from hw.ring.sender import RowSettings
 
@@ -43,7 +43,7 @@ class HaloLimits(wiring.Component):
     written : In(1)
         Pulse: the memory port has taken a row that came, as a whole. Rows stay in order.
     mark, answered
-        Of the memory port, see `hw.memory.write_port.WritePort`.
+        As in `hw.memory.write_fence.FENCE`.
     known, starts, limits : Out
         As in `HaloRows`.
     """
@@ -65,8 +65,7 @@ class HaloLimits(wiring.Component):
                 "owner": In(range(chiplets)),
                 "vid": In(32),
                 "written": In(1),
-                "mark": Out(1),
-                "answered": In(1),
+                **FENCE,
                 "known": Out(1),
                 "starts": Out(halo["starts"].shape),
                 "limits": Out(halo["limits"].shape),

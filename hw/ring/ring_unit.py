@@ -13,9 +13,10 @@ from hw.chiplet.unit import unit_members
 from hw.contracts import struct
 from hw.graph.csr_reader import CsrReader, ErrorReport
 from hw.memory.range_reader import RangeReader
-from hw.memory.unit_port import FENCE, UNIT_ID_WIDTH
+from hw.memory.unit_port import UNIT_ID_WIDTH
 from hw.memory.word_serialiser import WordSerialiser
 from hw.memory.word_writer import WordWriter
+from hw.memory.write_fence import FENCE
 from hw.ring.boundary_table import BoundaryTable
 from hw.ring.control import RING_OPCODES, Control
 from hw.ring.edge_reader import EdgeReader

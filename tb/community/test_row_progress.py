@@ -33,14 +33,15 @@ class Rows:
         self.codec = Codec(CombinerRow(self.design.combiners))
 
     async def begin(self, count: int) -> None:
-        """Begin with rows of ascending VIDs, of which other clusters may have some."""
+        """Begin with rows of ascending VIDs, some of which may be left out."""
         self.first = self.rng.choice([0, 1, self.rng.randrange((1 << 32) - 5000)])
         step = self.rng.choice((1, 2, 4))
         self.rows = [self.first + step * n for n in range(count)]
         self.left = deque(self.rows)
         self.inside: list[deque[int]] = [deque() for _ in range(self.design.combiners)]
         #: Beats that leave a combiner after the present one, of the row that does; the rows of beats that have left.
-        self.beats, self.leaving, self.beat_rows = 0, -1, [-1] * 0
+        self.beats, self.leaving = 0, -1
+        self.beat_rows: list[int] = []
         self.written = self.answered = self.marked = self.since = 0
         self.dut.first.value, self.dut.begins.value, self.dut.going.value = self.first, 1, 0
         await self.cycle(Pace(0, 0, 0))
