@@ -97,6 +97,7 @@ class Error(_Documented):
     PEER = 16, "another chiplet of the ring stopped; info: its position in bits 7..0, its error in bits 15..8"
     MISSING = 17, "an owner has sent all it had, but a row waited for did not come; info: the VID"
     LINK = 18, "a neighbour on the ring was reset while this chiplet was at work; info: its position"
+    TILE_RANGE = 19, "a vertex has out-edges into a tile of no chiplet; info: the row"
 
 
 class ArrayError(_Documented):
@@ -119,7 +120,7 @@ class RegionKind(_Documented):
     BOUNDARIES = 0, "u32 x (chiplets + 1): first VID of every chiplet, then the number of vertices"
     OFFSETS = 1, "u32 x (vertices * tiles + 1): tiled offsets of the in-edges (R9); a locator takes one tile"
     EDGES = 2, "u32 x edges: source VIDs, ascending in each row"
-    OUT_OFFSETS = 3, "u32 x (vertices * tiles + 1): tiled offsets of the out-edges; absent if symmetric"
+    OUT_TILES = 3, "u32 x vertices: bit t: the vertex has out-edges into tile t that chiplet t gathers"
     OUT_EDGES = 4, "u32 x edges: destination VIDs, ascending in each row; absent if symmetric"
     DEGREES = 5, "u32 x vertices: distinct neighbours without the vertex itself, over all chiplets"
     SCALE_SOURCE = 6, "Scale x vertices: s_src"

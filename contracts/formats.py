@@ -292,7 +292,7 @@ COMMANDS: dict[Opcode, Layout] = {
         Opcode.SCATTER,
         [
             *_VERTICES,
-            _line("offsets", "tiled offsets of the out-edges: an empty tile needs nothing of the vertex"),
+            _line("out_tiles", "tiles into which each vertex has out-edges"),
             _line("needed", "what LIST has found"),
             _line("combined", "row of VID 0: own rows are sent, rows of others are put at their places"),
             _u("f_out", 16, "features of a row"),

@@ -52,8 +52,8 @@ class Travel:
 
     Attributes
     ----------
-    departures
-        Tiled offsets of the own vertices' out-edges that others gather.
+    out_tiles
+        int64 [own vertices], bit t: chiplet t gathers out-edges of the vertex.
     hubs, homes, offsets, sources
         VIDs with a partial sum, words that say where it starts and ends, edges into them that the chiplet executes.
     matching
@@ -62,7 +62,7 @@ class Travel:
         So many of the own vertices, the first ones, hold all those whose rows others or partial sums need.
     """
 
-    departures: IntArray
+    out_tiles: IntArray
     hubs: IntArray
     homes: IntArray
     offsets: IntArray
@@ -151,7 +151,7 @@ class _Placed:
     sums: Callable[[int, Rest | None], Sequence[Sums]]
     ahead: int
     whole: Sums
-    departures: Section | None
+    out_tiles: Section | None
     exchange: Exchange | None = None
 
 
@@ -310,7 +310,7 @@ def _topology(
     # The locator takes whole rows.
     offsets = p.words(RegionKind.OFFSETS, owned.untiled if located else owned.offsets)
     edges = p.edges(owned.sources, _weights(topology, owned))
-    departures = p.words(RegionKind.OUT_OFFSETS, travel.departures) if travel else None
+    out_tiles = p.words(RegionKind.OUT_TILES, travel.out_tiles) if travel else None
     ours, theirs = owned.scales(topology.source), owned.scales(topology.destination)
     cut = None if tiles is None else _tiles(p, graph.nodes, owned, tiles, theirs, distances, ahead, begins)
     if in_stages and not located:
@@ -330,7 +330,7 @@ def _topology(
     def summed(f_out: int, rest: Rest | None) -> Sequence[Sums]:
         return [whole] if cut is None else cut[row_bytes(f_out), None if rest is None else rest.sparse]
 
-    return _Placed(owned, source, own, summed, ahead, whole, departures)
+    return _Placed(owned, source, own, summed, ahead, whole, out_tiles)
 
 
 def _weights(topology: Topology, owned: Owned) -> Int16Array | None:
@@ -438,9 +438,9 @@ def _ends(p: Program, model: QuantisedModel, number: int, rows: int) -> list[End
 
 def _travelling(p: Program, placed: _Placed, topology: Topology, boundaries: Section) -> _Placed:
     """Place the data of the ring unit, if rows travel; all chiplets find the same."""
-    owned, departures = placed.owned, placed.departures
+    owned, out_tiles = placed.owned, placed.out_tiles
     travel = owned.travel
-    if travel is None or departures is None or topology.alone:
+    if travel is None or out_tiles is None or topology.alone:
         return placed
     nodes = topology.graph.nodes
     words = -(-nodes // NEEDED_ROW) * (NEEDED_ROW // (8 * _WORD_BYTES))
@@ -454,7 +454,7 @@ def _travelling(p: Program, placed: _Placed, topology: Topology, boundaries: Sec
     edges, count, chiplets = placed.whole.edges, owned.sources.size, owned.chiplets
     others = needed_list(owned.sources.tolist(), owned.first, owned.end, nodes)
     exchange = Exchange(
-        boundaries, edges, count, needed, chiplets, travel.matching, departures, shared, topology.weighted,
+        boundaries, edges, count, needed, chiplets, travel.matching, out_tiles, shared, topology.weighted,
         urgent=len(others) * URGENT > count,
     )  # fmt: skip
     return replace(placed, exchange=exchange)

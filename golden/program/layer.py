@@ -134,7 +134,7 @@ class Shared:
 class Exchange:
     """Operands of the ring unit: those of LIST, SCATTER and REDUCE.
 
-    `departures` are tiled offsets of the out-edges that others gather. `urgent`: the list is made before what is
+    `out_tiles` are the tiles into which each vertex has edges that others gather. `urgent`: the list is made before what is
     combined beside it.
     """
 
@@ -144,7 +144,7 @@ class Exchange:
     needed: Operand
     tiles: int
     in_order: Matching
-    departures: Section
+    out_tiles: Section
     shared: Shared
     weighted: bool = False
     urgent: bool = False
@@ -527,9 +527,9 @@ def send(p: Program, plan: LayerPlan, block: Block, ring: Exchange, part: Part) 
 
 def scatter(p: Program, plan: LayerPlan, block: Block, ring: Exchange, part: Part, **how: bool) -> None:
     """Add SCATTER of a part; `how` are operands that are 1."""
-    offsets = Reference.row(ring.departures, (part.first_row - ring.shared.first_source) * ring.tiles)
+    tiles = Reference.row(ring.out_tiles, part.first_row - ring.shared.first_source)
     own: dict[str, Operand] = {"first_vertex": part.first_row, "combined": plan.combined or 0, **how}
-    p.command(Opcode.SCATTER, plan.number, ring, part, block.layer, offsets=offsets, **own)
+    p.command(Opcode.SCATTER, plan.number, ring, part, block.layer, out_tiles=tiles, **own)
 
 
 def reduce(p: Program, plan: LayerPlan, block: Block, ring: Exchange) -> None:

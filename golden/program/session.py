@@ -21,7 +21,7 @@ __all__ = ["Session", "lines_that_change", "resident", "session"]
 _OF_EDGES = {
     RegionKind.OFFSETS,
     RegionKind.EDGES,
-    RegionKind.OUT_OFFSETS,
+    RegionKind.OUT_TILES,
     RegionKind.OUT_EDGES,
     RegionKind.DEGREES,
     RegionKind.SCALE_SOURCE,

@@ -118,9 +118,9 @@ def owned_of(
     for chiplet in range(placement.chiplets):
         first, end = placement.range(chiplet)
         offsets, sources = _in_edges(placement, wanted, summed, first, end)
-        departures = _departures(placement, wanted, first, end)
+        out_tiles = _out_tiles(placement, wanted, first, end)
         ahead = int(leaving[(leaving >= first) & (leaving < end)].max(initial=first - 1)) + 1 - first
-        travel = Travel(departures, summed, homes, *_shared(wanted, summed, first, end), matching, ahead)
+        travel = Travel(out_tiles, summed, homes, *_shared(wanted, summed, first, end), matching, ahead)
         yield Owned(first, end, offsets, sources, placement.boundaries, chiplet, travel)
 
 
@@ -142,12 +142,14 @@ def _in_edges(placement: Placement, wanted: Plan, summed: IntArray, first: int, 
     return tiled_offsets(rows, tiles[order], end - first, placement.chiplets), source[order]
 
 
-def _departures(placement: Placement, wanted: Plan, first: int, end: int) -> IntArray:
-    """Tiled offsets of own vertices' out-edges that others gather."""
+def _out_tiles(placement: Placement, wanted: Plan, first: int, end: int) -> IntArray:
+    """Tiles of the out-edges of own vertices that others gather, a bit each."""
     edges = wanted.gathered
     mine = (edges.source >= first) & (edges.source < end)
     rows, tiles = edges.source[mine] - first, placement.owners(edges.destination[mine])
-    return tiled_offsets(rows, tiles, end - first, placement.chiplets)
+    found = np.zeros(end - first, dtype=np.int64)
+    np.bitwise_or.at(found, rows, 1 << tiles)
+    return found
 
 
 def _shared(wanted: Plan, summed: IntArray, first: int, end: int) -> tuple[IntArray, IntArray]:

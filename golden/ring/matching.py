@@ -47,19 +47,19 @@ def needed_list(sources: Iterable[int], first: int, end: int, vertices: int) -> 
     return sorted({vid for vid in sources if vid < vertices and not first <= vid < end})
 
 
-def departures(offsets: IntArray, chiplets: int, position: int, first_vertex: int) -> list[tuple[int, int]]:
+def departures(out_tiles: IntArray, chiplets: int, position: int, first_vertex: int) -> list[tuple[int, int]]:
     """Return the VIDs that travel and where they leave the ring.
 
     Parameters
     ----------
-    offsets
-        int [vertices * chiplets + 1], tiled offsets of the out-edges.
+    out_tiles
+        int [vertices], bit t: the vertex has out-edges into tile t.
     chiplets, position
         Size of the ring; position of the owner.
     first_vertex
         VID of row 0.
     """
-    tiles = np.diff(offsets).reshape(-1, chiplets) > 0
+    tiles = out_tiles[:, None] >> np.arange(chiplets) & 1
     hops = np.where(tiles, (np.arange(chiplets) - position) % chiplets, 0).max(axis=1, initial=0)
     return [(first_vertex + row, int((position + hops[row]) % chiplets)) for row in np.flatnonzero(hops).tolist()]
 

@@ -28,7 +28,7 @@ RING_OPCODES = tuple(_DECIDED)
 #: Which address adder each operand uses.
 _SLOTS = {
     Opcode.LIST: ("boundaries", "needed", "edges"),
-    Opcode.SCATTER: ("offsets", "needed", "combined"),
+    Opcode.SCATTER: ("out_tiles", "needed", "combined"),
     Opcode.REDUCE: ("offsets", "hub_homes", "combined", "edges"),
 }
 #: The same of SHARE, which only a ring unit beside an attribute core has.
@@ -297,12 +297,11 @@ class Control(wiring.Component):
     def _flow(self, m: Module, phase: Signal) -> Signal:
         """Let rows come and go once there is the list; return whether parts wait for that."""
         front, given, due = self._front, self.parts, Signal()
-        scatter, entries = front.view(Opcode.SCATTER), Signal(32)  # of the offsets
-        m.d.sync += entries.eq(scatter.vertices * self.chiplets + 1)
+        scatter = front.view(Opcode.SCATTER)
         m.d.comb += [
             given.payload.first_vertex.eq(scatter.first_vertex),
-            given.payload.offsets.address.eq(front.words(Opcode.SCATTER, "offsets")),
-            given.payload.offsets.words.eq(entries),
+            given.payload.out_tiles.address.eq(front.words(Opcode.SCATTER, "out_tiles")),
+            given.payload.out_tiles.words.eq(scatter.vertices),
             self.follows.eq(given.valid & given.ready & scatter.follows),
             # Rows of others come in one exchange, whatever their parts are.
             self.flow.eq(due & (self.phase == Phase.NONE) & ~front.failed),

@@ -45,9 +45,9 @@ from hw.stream.queue import Queue
 
 __all__ = ["RING_OPCODES", "RingUnit"]
 
-#: Beats that may have been asked for: of lists; of the offsets of the rows that are sent, of which few are needed, so
-#: that the engine does not wait for its own.
-_LIST_DEPTH, _OFFSET_DEPTH = 64, 32
+#: Beats that may have been asked for: of lists; of the tiles that need the rows that are sent, of which few are needed,
+#: so that the engine does not wait for its own.
+_LIST_DEPTH, _TILES_DEPTH = 64, 32
 #: Flits for this chiplet that may wait. A link brings a row a cycle, but units take it in two flits or more.
 _RECEIVED = 16
 #: Clients of the reader of lists.
@@ -90,7 +90,7 @@ class _Units:
     guard: PacketGuard
     lists: SharedReader
     edges: EdgeReader
-    offsets: RangeReader
+    out_tiles: RangeReader
     # A divided graph.
     shared: SharedLines | None
 
@@ -258,7 +258,7 @@ class RingUnit(wiring.Component):
             guard=PacketGuard(width),
             lists=SharedReader(4 if divided else 3, *port, _LIST_DEPTH),
             edges=EdgeReader(*port),
-            offsets=RangeReader(*port, _OFFSET_DEPTH),
+            out_tiles=RangeReader(*port, _TILES_DEPTH),
             shared=SharedLines(config, *port, self.depth) if divided else None,
         )
         for unit in fields(units):
@@ -268,7 +268,7 @@ class RingUnit(wiring.Component):
 
     def _connect_memory(self, m: Module, units: _Units) -> None:
         """Give every reader its client's end of the arbiter."""
-        readers = (units.lists, units.edges, units.offsets, units.sender, units.gather)
+        readers = (units.lists, units.edges, units.out_tiles, units.sender, units.gather)
         ends = [(unit.request, unit.beat) for unit in readers]
         ends += [(units.csr.requests[n], units.csr.beats[n]) for n in range(2)]
         for n, (request, beat) in enumerate(ends):
@@ -338,7 +338,7 @@ class RingUnit(wiring.Component):
             connect(m, lists.o[client], unit)
         for request, reader, user in (
             (units.needed.request, units.edges, units.needed.i),
-            (units.parts.offsets, units.offsets, units.remote_array.i),
+            (units.parts.out_tiles, units.out_tiles, units.remote_array.i),
         ):
             connect(m, request, reader.i)
             connect(m, reader.o, user)

@@ -16,11 +16,11 @@ _DEPTH = 4
 class Part(data.StructLayout):
     """Rows of which those are sent that others need.
 
-    ``first_vertex``: VID of the first one. ``offsets``: range of the tiled offsets of the out-edges.
+    ``first_vertex``: VID of the first one. ``out_tiles``: range of the tiles into which they have edges.
     """
 
     def __init__(self, address_width: int = 32) -> None:
-        super().__init__({"first_vertex": 32, "offsets": RangeRequest(address_width)})
+        super().__init__({"first_vertex": 32, "out_tiles": RangeRequest(address_width)})
 
 
 class SendQueue(wiring.Component):
@@ -40,7 +40,7 @@ class SendQueue(wiring.Component):
         For a cycle: a part begins.
     part : Out(Part)
         The part that is being sent.
-    offsets : stream of `RangeRequest`
+    out_tiles : stream of `RangeRequest`
         Once a part.
     sent : In(1)
         All entries of the part have been taken; 0 in the cycle after `start`.
@@ -56,7 +56,7 @@ class SendQueue(wiring.Component):
                 "go": In(1),
                 "start": Out(1),
                 "part": Out(Part(address_width)),
-                "offsets": Out(stream.Signature(RangeRequest(address_width))),
+                "out_tiles": Out(stream.Signature(RangeRequest(address_width))),
                 "sent": In(1),
                 "idle": Out(1),
             }
@@ -71,14 +71,14 @@ class SendQueue(wiring.Component):
         m.d.comb += [
             self.start.eq(waiting.o.valid & ~sends & self.go),
             self.part.eq(waiting.o.payload),
-            self.offsets.valid.eq(sends & ~asked),
-            self.offsets.payload.eq(waiting.o.payload.offsets),
+            self.out_tiles.valid.eq(sends & ~asked),
+            self.out_tiles.payload.eq(waiting.o.payload.out_tiles),
             waiting.o.ready.eq(sends & asked & self.sent),
             self.idle.eq(waiting.level == 0),
         ]
         with m.If(self.start):
             m.d.sync += [sends.eq(1), asked.eq(0)]
-        with m.If(self.offsets.valid & self.offsets.ready):
+        with m.If(self.out_tiles.valid & self.out_tiles.ready):
             m.d.sync += asked.eq(1)
         with m.If(waiting.o.ready):
             m.d.sync += sends.eq(0)

@@ -11,7 +11,7 @@ __all__ = ["KINDS", "check_image"]
 KINDS: dict[str, set[RegionKind]] = {
     "weights": {RegionKind.WEIGHTS},
     "biases": {RegionKind.BIASES},
-    "offsets": {RegionKind.OFFSETS, RegionKind.OUT_OFFSETS, RegionKind.SHARED_OFFSETS, RegionKind.TILES},
+    "offsets": {RegionKind.OFFSETS, RegionKind.SHARED_OFFSETS, RegionKind.TILES},
     "edges": {RegionKind.EDGES, RegionKind.SHARED_EDGES, RegionKind.TILES},
     "features": {
         RegionKind.FEATURES,
@@ -29,6 +29,7 @@ KINDS: dict[str, set[RegionKind]] = {
     "results": {RegionKind.HIDDEN, RegionKind.RESULTS},
     "rows": {RegionKind.HIDDEN, RegionKind.RESULTS, RegionKind.COMBINED},
     "program": {RegionKind.PROGRAM},
+    "out_tiles": {RegionKind.OUT_TILES},
     "boundaries": {RegionKind.BOUNDARIES},
     "needed": {RegionKind.NEEDED},
     "hub_homes": {RegionKind.HUB_HOMES},

@@ -267,9 +267,8 @@ class Commands:
         assert pulses == ["follows"] * follows + ["flow"] * (first and not lists)
         if not lists and self.get("phase") == CODES["FLOW"]:
             self.flows()
-        words = (given["vertices"] * self.chiplets + 1) % (1 << 32)
-        offsets = {"address": self.words(given["offsets"]), "words": words}
-        asked = "parts", {"first_vertex": given["first_vertex"], "offsets": offsets}
+        tiles = {"address": self.words(given["out_tiles"]), "words": given["vertices"]}
+        asked = "parts", {"first_vertex": given["first_vertex"], "out_tiles": tiles}
         assert asked in self.asked
         return asked
 
@@ -469,7 +468,7 @@ async def commands_step_through_their_phases(dut: Any, stall: float) -> None:
             await control.refused(Opcode.LIST, wrong, Error.BAD_OPERAND, beyond)
         for name in ("hub_homes", "offsets", "edges", "combined"):
             await control.refused(Opcode.REDUCE, {"f_out": 3, name: beyond}, Error.BAD_OPERAND, beyond)
-        for name in ("offsets", "needed", "combined"):
+        for name in ("out_tiles", "needed", "combined"):
             await control.list()
             await control.refused(Opcode.SCATTER, {**scatter, name: beyond}, Error.BAD_OPERAND, beyond)
         # Rows of a COMBINE that has not begun.

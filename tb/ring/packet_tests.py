@@ -77,20 +77,20 @@ async def rows_become_packets(dut: Any, idle: float, stall: float) -> None:
 @cocotb.test()
 @cocotb.parametrize(idle=[0.0, 0.4], stall=[0.0, 0.6])
 async def parts_are_sent_one_after_another(dut: Any, idle: float, stall: float) -> None:
-    """Each begins when it may and those before it are sent, asks for its offsets, and is named until it is sent."""
+    """Each begins when it may and those before it are sent, asks for its tiles, and is named until it is sent."""
     bench = await begin(dut, idle=idle, stall=stall)
     source: random.Random = bench.random
     requests: list[dict[str, int]] = []
-    bench.take("parts_offsets", requests.append)
+    bench.take("parts_out_tiles", requests.append)
     parts = [
         {
             "first_vertex": source.getrandbits(32),
-            "offsets": {"address": source.getrandbits(30), "words": source.getrandbits(32)},
+            "out_tiles": {"address": source.getrandbits(30), "words": source.getrandbits(32)},
         }
         for _ in range(40)
     ]
     bench.drive("parts_i", parts)
-    # A part is sent so many cycles after its offsets have been asked for; -1: none is being sent.
+    # A part is sent so many cycles after its tiles have been asked for; -1: none is being sent.
     left, began, ended = -1, 0, 0
     for _ in range(4000):
         go = source.getrandbits(1)
@@ -113,7 +113,7 @@ async def parts_are_sent_one_after_another(dut: Any, idle: float, stall: float) 
             break
     await bench.cycles(2)
     assert ended == began == len(parts)
-    assert requests == [part["offsets"] for part in parts]
+    assert requests == [part["out_tiles"] for part in parts]
     assert int(dut.parts_idle.value)
 
 

@@ -26,8 +26,7 @@ def test_r13_worked_example_of_the_bound() -> None:
 
 def test_departures_name_the_farthest_consumer() -> None:
     # Row 0 is needed by chiplets 1 and 3, row 1 by its owner 2 only, row 2 by chiplet 1.
-    offsets = np.array([0, 0, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4])
-    assert departures(offsets, 4, 2, 10) == [(10, 1), (12, 1)]
+    assert departures(np.array([0b1010, 0b0100, 0b0010]), 4, 2, 10) == [(10, 1), (12, 1)]
 
 
 def test_needed_list_sorts_drops_and_leaves_out() -> None:

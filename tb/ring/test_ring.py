@@ -208,7 +208,7 @@ def test_errors_are_told_to_all_and_nothing_hangs(tmp_path: Path) -> None:
         expected.append([error if n == chiplet else Error.PEER for n in range(chiplets)])
 
     breaks(1, Error.VID_RANGE, patched(images[1], RegionKind.EDGES, 3, 1000))
-    breaks(2, Error.OFFSET_ORDER, patched(images[2], RegionKind.OUT_OFFSETS, 4, 0x7FFFFFFF))
+    breaks(2, Error.TILE_RANGE, patched(images[2], RegionKind.OUT_TILES, 4, 0x80000000))
     edges = images[1].region(RegionKind.EDGES)
     breaks(1, Error.MEMORY_READ, reads=(edges.address, edges.address + 7))
     features = images[0].region(RegionKind.FEATURES_SPARSE)
@@ -296,7 +296,7 @@ def test_a_row_that_never_comes_is_missed_with_its_vid(tmp_path: Path) -> None:
     problem = random_problem(graph, Model.SAGE, [3], 1)
     images = build_images(problem, Placement.ranges(4, 2))
     # Chiplet 0 thinks that nobody needs vertex 1.
-    silent = patched(images[0], RegionKind.OUT_OFFSETS, 4, 1)
+    silent = patched(images[0], RegionKind.OUT_TILES, 1, 0)
     outcomes, _ = run_jobs(CONFIG, [Job([silent, images[1]], replace(STALLS[1], limit=60_000))], tmp_path, ring=RING)
     said = outcomes[0].runs[1].completion
     assert (said["error"], said["info"]) == (Error.MISSING, 1)

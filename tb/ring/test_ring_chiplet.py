@@ -131,7 +131,7 @@ def bad_jobs() -> list[Job]:
     # All bits of a VID and of a completion's info.
     highest_vid = (1 << 32) - 1
     breaks(1, Error.VID_RANGE, highest_vid, patched(images[1], RegionKind.EDGES, 3, highest_vid))
-    breaks(2, Error.OFFSET_ORDER, 1, patched(images[2], RegionKind.OUT_OFFSETS, 4, 0x7FFFFFFF))
+    breaks(2, Error.TILE_RANGE, 4, patched(images[2], RegionKind.OUT_TILES, 4, 0x80000000))
     breaks(0, Error.VID_RANGE, 20, patched(images[0], RegionKind.SHARED_EDGES, 0, 20))
     breaks(0, Error.BAD_OPERAND, 2, commanded(images[0], Opcode.SCATTER, tiles=2))
     breaks(1, Error.BAD_OPERAND, 0, commanded(images[1], Opcode.SCATTER, f_out=0))
@@ -155,7 +155,7 @@ def bad_jobs() -> list[Job]:
 
     pair = Graph.from_edges("pair", 4, [0, 1], [2, 3])
     two = build_images(random_problem(pair, Model.SAGE, [3], 1), Placement.ranges(4, 2))
-    silent = patched(two[0], RegionKind.OUT_OFFSETS, 4, 1)
+    silent = patched(two[0], RegionKind.OUT_TILES, 1, 0)
     # Chiplet 0 has all it needs, so it ends before it could hear of that.
     jobs.append(Job([silent, two[1]], FAST, Expected([Error.NONE, Error.MISSING], [0, 1])))
 

@@ -101,7 +101,7 @@ def test_errors_are_told_to_all_and_nothing_hangs(tmp_path: Path) -> None:
         settings = replace(STALLS[1], limit=60_000, periods=periods)
         for victim, error, change in (
             (1, Error.VID_RANGE, patched(images[1], RegionKind.EDGES, 3, 1000)),
-            (2, Error.OFFSET_ORDER, patched(images[2], RegionKind.OUT_OFFSETS, 4, 0x7FFFFFFF)),
+            (2, Error.TILE_RANGE, patched(images[2], RegionKind.OUT_TILES, 4, 0x80000000)),
             (1, Error.MEMORY_READ, (edges.address, edges.address + 7)),
             (0, Error.MEMORY_READ, (features.address, features.address + 7)),
         ):
