@@ -134,8 +134,8 @@ class Shared:
 class Exchange:
     """Operands of the ring unit: those of LIST, SCATTER and REDUCE.
 
-    `out_tiles` are the tiles into which each vertex has edges that others gather. `urgent`: the list is made before what
-    is combined beside it.
+    `out_tiles` are the tiles into which each vertex has edges that others gather. `urgent`: the list is made before
+    what is combined beside it.
     """
 
     boundaries: Operand
