@@ -120,7 +120,7 @@ class RegionKind(_Documented):
     BOUNDARIES = 0, "u32 x (chiplets + 1): first VID of every chiplet, then the number of vertices"
     OFFSETS = 1, "u32 x (vertices * tiles + 1): tiled offsets of the in-edges (R9); a locator takes one tile"
     EDGES = 2, "u32 x edges: source VIDs, ascending in each row"
-    OUT_TILES = 3, "u32 x vertices: bit t: the vertex has out-edges into tile t that chiplet t gathers"
+    OUT_TILES = 3, "u32 x vertices: bit t: chiplet t, another one, gathers out-edges of the vertex"
     OUT_EDGES = 4, "u32 x edges: destination VIDs, ascending in each row; absent if symmetric"
     DEGREES = 5, "u32 x vertices: distinct neighbours without the vertex itself, over all chiplets"
     SCALE_SOURCE = 6, "Scale x vertices: s_src"

@@ -53,7 +53,7 @@ class Travel:
     Attributes
     ----------
     out_tiles
-        int64 [own vertices], bit t: chiplet t gathers out-edges of the vertex.
+        int64 [own vertices], bit t: chiplet t, another one, gathers out-edges of the vertex.
     hubs, homes, offsets, sources
         VIDs with a partial sum, words that say where it starts and ends, edges into them that the chiplet executes.
     matching

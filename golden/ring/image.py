@@ -114,11 +114,11 @@ def owned_of(
     # Vertices with a partial sum, in the order of the hub table.
     summed = np.flatnonzero(wanted.contributors.any(axis=1))
     homes = placement.owners(summed) | wanted.start[summed] << _START
-    leaving = _leaving(wanted)
+    leaving, bits = _leaving(wanted), 1 << np.arange(placement.chiplets)
     for chiplet in range(placement.chiplets):
         first, end = placement.range(chiplet)
         offsets, sources = _in_edges(placement, wanted, summed, first, end)
-        out_tiles = _out_tiles(placement, wanted, first, end)
+        out_tiles = wanted.consumers[first:end] @ bits
         ahead = int(leaving[(leaving >= first) & (leaving < end)].max(initial=first - 1)) + 1 - first
         travel = Travel(out_tiles, summed, homes, *_shared(wanted, summed, first, end), matching, ahead)
         yield Owned(first, end, offsets, sources, placement.boundaries, chiplet, travel)
@@ -140,16 +140,6 @@ def _in_edges(placement: Placement, wanted: Plan, summed: IntArray, first: int, 
     order = np.lexsort((source, tiles, destination))
     rows = destination[order] - first
     return tiled_offsets(rows, tiles[order], end - first, placement.chiplets), source[order]
-
-
-def _out_tiles(placement: Placement, wanted: Plan, first: int, end: int) -> IntArray:
-    """Tiles of the out-edges of own vertices that others gather, a bit each."""
-    edges = wanted.gathered
-    mine = (edges.source >= first) & (edges.source < end)
-    rows, tiles = edges.source[mine] - first, placement.owners(edges.destination[mine])
-    found = np.zeros(end - first, dtype=np.int64)
-    np.bitwise_or.at(found, rows, 1 << tiles)
-    return found
 
 
 def _shared(wanted: Plan, summed: IntArray, first: int, end: int) -> tuple[IntArray, IntArray]:

@@ -1,11 +1,12 @@
 """Remote array: finds the vertices of a chiplet that must travel, and how far (R3, R5, R6)."""
 
-from amaranth.hdl import Cover, Elaboratable, Module, Mux, Signal, Value
+from amaranth.hdl import Cover, Elaboratable, Module, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from contracts import Error
 from hw.graph.csr_reader import ErrorReport
+from hw.lowest import next_one
 from hw.memory.formats import RangeBeat, Word
 from hw.memory.word_serialiser import WordSerialiser
 from hw.ring.formats import OWNERS, POSITION_BITS
@@ -15,6 +16,8 @@ __all__ = ["Departure", "RemoteArray"]
 
 #: Cycles until an error has been told: nobody may take the rows for sent before.
 _TOLD = 3
+#: Highest position on a ring.
+_LAST = OWNERS - 1
 #: An entry: a vertex and the chiplet where it leaves the ring.
 Departure = data.StructLayout({"vid": 32, "destination": POSITION_BITS})
 
@@ -64,7 +67,7 @@ class RemoteArray(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Elaboratable:
-        """Take a word a cycle; the farthest chiplet is the highest one below this, else the highest one above."""
+        """Take a word a cycle; that of an empty range is 0, like that of a vertex that stays."""
         m = Module()
         m.submodules.words = words = WordSerialiser(self.data_width)
         m.submodules.taken = taken = Slice(Word())
@@ -73,21 +76,18 @@ class RemoteArray(wiring.Component):
         connect(m, words.o, taken.i)
         connect(m, out.o, flipped(self.o))
         word, row, failed, ended = taken.o.payload, Signal(32), Signal(), Signal(_TOLD)
-        tiles, below, above = Signal(OWNERS), Signal(OWNERS), Signal(OWNERS)
-        outside, sends, moves = Signal(), Signal(), Signal()
+        others, outside, sends, moves = Signal(OWNERS), Signal(), Signal(), Signal()
         m.d.comb += [
-            tiles.eq(word.data),
-            # Neither has the own tile.
-            below.eq(tiles & ((1 << self.position) - 1)),
-            above.eq((tiles >> 1 >> self.position) << self.position << 1),
+            others.eq(word.data & ~(1 << self.position)),
             outside.eq((word.data >> self.chiplets).any()),
-            sends.eq((below.any() | above.any()) & ~outside & ~failed & ~word.empty),
+            sends.eq(others.any() & ~outside & ~failed),
             out.i.valid.eq(taken.o.valid & sends),
             out.i.payload.vid.eq(self.first_vertex + row),
-            out.i.payload.destination.eq(Mux(below.any(), _highest(m, "below", below), _highest(m, "above", above))),
+            # Backwards, the farthest chiplet is the next one in turn.
+            out.i.payload.destination.eq(_LAST - next_one(others[::-1], _LAST - self.position)),
             moves.eq(taken.o.valid & (out.i.ready | ~sends)),
             taken.o.ready.eq(moves),
-            self.error.valid.eq(moves & outside & ~word.empty),
+            self.error.valid.eq(moves & outside),
             self.error.payload.code.eq(Error.TILE_RANGE),
             self.error.payload.info.eq(row),
             self.done.eq(ended[-1] & ~self.o.valid),
@@ -98,16 +98,7 @@ class RemoteArray(wiring.Component):
         with m.If(self.start):
             m.d.sync += [row.eq(0), failed.eq(0), ended.eq(0)]
         m.d.sync += [
-            Cover(moves & ~sends & ~word.empty, "nobody needs a vertex"),
-            Cover(sends & below.any() & above.any(), "a row passes chiplet 0"),
+            Cover(moves & ~sends & ~word.empty, "a vertex stays"),
+            Cover(sends & (out.i.payload.destination < self.position), "a row passes chiplet 0"),
         ]
         return m
-
-
-def _highest(m: Module, name: str, tiles: Value) -> Signal:
-    """Return the highest tile, 0 if there is none."""
-    highest = Signal(range(len(tiles)), name=f"highest_{name}")
-    for n in range(len(tiles)):
-        with m.If(tiles[n]):
-            m.d.comb += highest.eq(n)
-    return highest
