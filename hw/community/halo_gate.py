@@ -78,7 +78,6 @@ class HaloGate(wiring.Component):
         there, readable = Signal(), stream.Signature(self._row).create(path=("readable",))
         m.d.comb += [
             late.eq(halo.going & ~self.i.payload.own),
-            # At most every other cycle, so that what circulates goes on, too.
             new.eq(self.i.valid & late & room & ~turn),
             back.eq(known.valid & ~there & ~new),
             aside.i.payload.eq(Mux(new, self.i.payload, known.payload)),
@@ -100,7 +99,8 @@ class HaloGate(wiring.Component):
             # Whose a row is can be said once it is known where those of each chiplet begin.
             aside.o.ready.eq(can & compared.ready),
         ]
-        m.d.sync += [room.eq(aside.level < self.depth - _STAGES), turn.eq(new)]
+        # What circulates and had no place in this cycle has one in the next, so it goes on, too.
+        m.d.sync += [room.eq(aside.level < self.depth - _STAGES), turn.eq(new & known.valid & ~there)]
         with m.If(compared.ready):
             m.d.sync += [
                 compared.valid.eq(aside.o.valid & can),
