@@ -1,6 +1,7 @@
 """Limits of the search for communities and of the plans made of them (I1, I4, I5, I7)."""
 
 __all__ = [
+    "ARRIVALS",
     "FEW",
     "HOPS_MAX",
     "HUB_WORD",
@@ -11,6 +12,7 @@ __all__ = [
     "SCHEMES",
     "SHARE",
     "TOP_DEGREE",
+    "UNORDERED",
 ]
 
 #: Farthest neighbour whose load a PE sees, in hops.
@@ -28,6 +30,10 @@ TOP_DEGREE = 255
 SHARE = 10
 #: A round finds few vertices if there are fewer in its communities than one for so many that are left behind it.
 FEW = 64
+
+#: Groups of rows of other chiplets by which records are told apart, and the logarithm of a group's rows where the order
+#: in which these come is unknown.
+ARRIVALS, UNORDERED = 32, 31
 
 #: `h_max` is a multiple of this many hub columns.
 HUB_WORD = 64

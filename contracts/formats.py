@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from contracts.codes import Activation, Combination, Error, Model, Opcode, PacketKind, RegionKind, Token
-from contracts.communities import FEW, SHARE, TOP_DEGREE
+from contracts.communities import FEW, SHARE, TOP_DEGREE, UNORDERED
 from contracts.layout import Field, Layout
 
 __all__ = [
@@ -232,7 +232,13 @@ COMMANDS: dict[Opcode, Layout] = {
                 f"1: the threshold falls by twice the step after a round whose communities have fewer vertices than "
                 f"one for {FEW} that are left",
             ),
-            _u("reserved0", 28, "written as 0"),
+            _u(
+                "arrival",
+                5,
+                "rows of others come in the order of their numbers, 2^arrival of them in a group; "
+                f"{UNORDERED}: in another order",
+            ),
+            _u("reserved0", 23, "written as 0"),
             _u("threshold", 32, "threshold of the first round (I1), unless it follows from the degrees"),
             _u("step", 16, "fall of the threshold a round"),
             _u("rounds", 16, "rounds after which the watchdog stops the search"),

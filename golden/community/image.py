@@ -147,7 +147,10 @@ def _image(
     graph = problem.graph
     _check(problem)
     called = np.arange(graph.nodes) if names is None else names
-    subgraphs = {own: Subgraph(graph.name, own.first, own.untiled, own.sources, graph.nodes, called) for own in owned}
+    subgraphs = {
+        own: Subgraph(graph.name, own.first, own.untiled, own.sources, graph.nodes, called, own.boundaries)
+        for own in owned
+    }
     how_located = (room, search.schedule, search.limits)
     if not any(each.directed or not each.fits(*how_located) for each in subgraphs.values()):
         return chiplet_image(problem, owned, lambda count: [range(count)], search=search, **rooms, **how)

@@ -1,16 +1,16 @@
 """Tiles: parts of a chiplet's subgraph that fit on the chip.
 
 A tile is a contiguous range of the chiplet's own vertices with all their sources. These have *positions*: the
-own ones first, then the other sources, then halves of partial sums. To the locator, vertices
-outside the tile are hubs, like those of other chiplets. Combined rows of all vertices lie in memory; a table holds the
-granule of each position's row.
+own ones first, then the other sources, on a ring in the order in which their rows come, then halves of partial sums.
+To the locator, vertices outside the tile are hubs, like those of other chiplets. Combined rows of all vertices lie in
+memory; a table holds the granule of each position's row.
 
 A subgraph whose own part is directed is located as its double cover (`golden.locator.cover`), also where it fits: in
 its tiles the own vertices are destination copies. Behind them come source copies, which the locator searches too.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Self
 
@@ -85,6 +85,8 @@ class Subgraph:
         Of the graph.
     names
         int64 [vertices], user's number of each VID.
+    boundaries
+        int64 [chiplets + 1], first VID of each chiplet, which sends its rows in their order; default: one has all.
     """
 
     name: str
@@ -93,6 +95,7 @@ class Subgraph:
     edges: IntArray
     vertices: int
     names: IntArray
+    boundaries: IntArray = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
 
     @classmethod
     def whole(cls, graph: Graph) -> Self:
@@ -169,8 +172,9 @@ class Tile:
     first, vertices
         Own vertices of the subgraph, from `first` on, counted from the first one.
     rows
-        int64 [positions], the source of each position: the own VIDs, then other VIDs, ascending, then
-        halves of partial sums, ascending. In a double cover the other VIDs are those of all sources, own ones too.
+        int64 [positions], the source of each position: the own VIDs, then other VIDs, by their place among those of
+        their chiplet, then halves of partial sums, ascending. In a double cover the other VIDs are those of all
+        sources, own ones too.
     first_partial
         Position of the first of these.
     offsets, edges
@@ -264,8 +268,12 @@ def _tile(subgraph: Subgraph, first: int, count: int) -> Tile:
     vid = subgraph.first + first
     own = (edges >= vid) & (edges < vid + count) & (not subgraph.directed)
     elsewhere = np.unique(edges[~own])
-    rows = np.concatenate([np.arange(vid, vid + count), elsewhere])
-    positions = np.where(own, edges - vid, count + np.searchsorted(elsewhere, edges))
+    # All chiplets send at once, so a row comes the earlier, the fewer its chiplet has before it.
+    owners = np.searchsorted(subgraph.boundaries, elsewhere, side="right") - 1
+    order = np.lexsort((elsewhere - subgraph.boundaries[owners], elsewhere >= subgraph.vertices))
+    rows = np.concatenate([np.arange(vid, vid + count), elsewhere[order]])
+    positions = edges - vid
+    positions[~own] = count + np.argsort(order)[np.searchsorted(elsewhere, edges[~own])]
     positions = positions[np.lexsort((positions, np.repeat(np.arange(count), np.diff(offsets))))]
     first_partial = int((rows < subgraph.vertices).sum())
     if subgraph.directed:

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from contracts import NEEDED_ROW, ROW_BYTES, SPARSE_ENTRY, VALUE_BITS, Matching, Opcode, RegionKind
+from contracts.communities import ARRIVALS, UNORDERED
 from contracts.errors import InputError
 from contracts.scale import Scales
 from contracts.weights import Traffic, WeightRoom
@@ -501,9 +502,18 @@ def _tiles(
                 Sums(
                     0, tile.vertices, offsets, edges, tile.edges.size, ends, tile.first_partial,
                     places=table, positions=tile.rows.size, first_row=tile.first, located=tile.located,
+                    arrival=_arrival(owned, tile),
                 )
             )  # fmt: skip
     return cut
+
+
+def _arrival(owned: Owned, tile: Tile) -> int:
+    """Return the operand `arrival` of LOCATE, with groups as small as they can be."""
+    if owned.travel is None or (tile.vertices, tile.located) != (owned.count, owned.count):
+        return UNORDERED
+    last = max(0, tile.first_partial - tile.vertices - 1)
+    return next(shift for shift in range(UNORDERED) if last >> shift < ARRIVALS)
 
 
 def _table(places: IntArray, tile: Tile, ahead: int, begins: IntArray | None) -> IntArray:

@@ -24,6 +24,7 @@ from contracts import (
     RegionKind,
     Targets,
 )
+from contracts.communities import UNORDERED
 from contracts.weights import GRANULE, Blocks, Traffic, WeightRoom
 from golden.community.plan import PAIRS, Scheme
 from golden.locator.locator import Limits
@@ -88,7 +89,7 @@ class Sums:
 
     `halves` of partial sums lie from `first_partial` on; `places` has the granules of combined rows, for `positions`
     rows. `located`: vertices that are searched for communities, if they are more than those that are summed.
-    `weighted`: edges are weighted.
+    `weighted`: edges are weighted. `arrival`: rows of others come in the order of their positions, as for LOCATE.
     """
 
     first_vertex: int
@@ -105,6 +106,7 @@ class Sums:
     first_row: int = 0
     located: int = 0
     weighted: bool = False
+    arrival: int = UNORDERED
 
 
 @dataclass(frozen=True)
