@@ -105,6 +105,8 @@ class Controller(wiring.Component):
         Pulse: the records of the location that is ahead are used from now on.
     first_located, vertices_located : Out(32)
         Vertices of the location that began last.
+    arrival_located : Out(5)
+        Of these records, see `hw.community.record_dispatcher.RecordDispatcher`.
     settings, combination, features : Out
         Of the PEs, of the combiners, of the feature reader.
     table_start : Out(1), table_addresses, table_words, table_first : Out
@@ -168,6 +170,7 @@ class Controller(wiring.Component):
                 "located": In(stream.Signature(ErrorReport)),
                 "first_located": Out(32),
                 "vertices_located": Out(32),
+                "arrival_located": Out(5),
                 "settings": Out(config.settings),
                 "combination": Out(config.pe.settings),
                 "features": Out(FeatureSettings(address_width)),
@@ -406,6 +409,7 @@ class Controller(wiring.Component):
             self.turn.eq(location.ends & location.ahead),
             self.first_located.eq(location.first_found),
             self.vertices_located.eq(location.vertices_found),
+            self.arrival_located.eq(location.arrival_found),
         ]
 
     def _ask(self, m: Module, location: Location) -> None:

@@ -323,6 +323,8 @@ class CommunityEngine(wiring.Component):
                 dispatcher.vertices.eq(self._known(controller.first_located, controller.vertices_located)),
                 dispatcher.replay.eq(controller.replay),
             ]
+            if self.config.partials:
+                m.d.comb += [dispatcher.arrival.eq(controller.arrival_located), dispatcher.come.eq(self.halo.come)]
             if self.config.split:
                 m.d.comb += dispatcher.split.eq(self.config.split)
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from hw.community.arrival_queue import ArrivalQueue
 from hw.community.beat_store import BeatStore
 from hw.community.combined_reader import CombinedReader
 from hw.community.controller import Controller
@@ -22,6 +23,7 @@ from hw.community.scanner import Scanner
 from hw.community.vertex_dispatcher import VertexDispatcher
 
 __all__ = [
+    "arrival_queue",
     "combined_reader",
     "controller",
     "feature_reader",
@@ -96,9 +98,14 @@ def row_sender(**parameters: Any) -> RowSender:
     return RowSender(CommunityConfig(**parameters))
 
 
-def record_gate(width: int, vid_bits: int, depth: int) -> RecordGate:
+def arrival_queue(width: int, vid_bits: int, depth: int, groups: int) -> ArrivalQueue:
+    """Return an `ArrivalQueue`."""
+    return ArrivalQueue(WordFormat(width, vid_bits), depth, groups)
+
+
+def record_gate(width: int, vid_bits: int, depth: int, groups: int) -> RecordGate:
     """Return a `RecordGate`."""
-    return RecordGate(WordFormat(width, vid_bits), depth)
+    return RecordGate(WordFormat(width, vid_bits), depth, groups)
 
 
 def record_sharer(width: int, vid_bits: int) -> RecordSharer:

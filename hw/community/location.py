@@ -16,6 +16,9 @@ _DEPENDS_ON = (
     "skips", "step", "rounds", "c_max", "h_max",
 )  # fmt: skip
 
+#: What is kept of the location before the last one, and its operands.
+_USED = {"first": "first_vertex", "vertices": "vertices", "arrival": "arrival"}
+
 
 class Location(wiring.Component):
     """Begins locations one after another, or replays the records of the last one if it would find the same.
@@ -53,6 +56,8 @@ class Location(wiring.Component):
         Vertices of this location, from the first one.
     first_found, vertices_found : Out(32)
         Those of the location that began last.
+    arrival_found : Out(5)
+        Its ``arrival``.
     """
 
     def __init__(self) -> None:
@@ -72,6 +77,7 @@ class Location(wiring.Component):
                 **{name: Out(1) for name in ("locating", "behind", "ahead", "answered")},
                 "report": Out(ErrorReport),
                 **{name: Out(32) for name in ("first", "vertices", "first_found", "vertices_found")},
+                "arrival_found": Out(5),
             }
         )
 
@@ -80,7 +86,9 @@ class Location(wiring.Component):
         m = Module()
         # The last LOCATE, which may wait; the vertices and the error of the one before it.
         last, waits, kept = Signal(self.command.shape()), Signal(), Signal()
-        used = Signal(data.StructLayout({"first": 32, "vertices": 32, "report": ErrorReport}), reset_less=True)
+        used = Signal(
+            data.StructLayout({"first": 32, "vertices": 32, "arrival": 5, "report": ErrorReport}), reset_less=True
+        )
         report = Signal(ErrorReport)
         # The locator is at work.
         busy, begins, answers = Signal(), Signal(), Signal()
@@ -101,6 +109,8 @@ class Location(wiring.Component):
             self.vertices.eq(Mux(self.behind, used.vertices, last.vertices)),
             self.first_found.eq(Mux(waits, self.first, last.first_vertex)),
             self.vertices_found.eq(Mux(waits, self.vertices, last.vertices)),
+            # What waits has another one behind which it waits.
+            self.arrival_found.eq(Mux(waits, used.arrival, last.arrival)),
         ]
         with m.If(answers):
             m.d.sync += [busy.eq(0), report.eq(self.located.payload)]
@@ -114,7 +124,7 @@ class Location(wiring.Component):
             m.d.sync += [self.locating.eq(1), last.eq(self.command), kept.eq(1)]
             with m.If(self.locating):
                 m.d.sync += [self.behind.eq(1), waits.eq(1)]
-                m.d.sync += [used.first.eq(last.first_vertex), used.vertices.eq(last.vertices)]
+                m.d.sync += [used[name].eq(last[of]) for name, of in _USED.items()]
             with m.Elif(again):
                 m.d.sync += report.eq(0)
         m.d.sync += [

@@ -2,11 +2,12 @@
 
 from typing import Any
 
-from amaranth.hdl import Assert, Cat, Cover, Module, Signal, Value
+from amaranth.hdl import Assert, Cat, Cover, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from contracts import RECORD_HEADER
+from contracts.communities import ARRIVALS
 from hw.community.record_gate import RecordGate
 from hw.community.record_sharer import RecordSharer
 from hw.community.record_words import (
@@ -30,8 +31,8 @@ __all__ = ["RecordDispatcher"]
 _QUEUE = 512
 #: Pairs in a PE's queue above which it gets no more records.
 _AHEAD = 16
-#: Pairs of records that can wait for rows of other chiplets, where records are no longer: four block RAMs.
-_ASIDE = 1024
+#: Pairs of records that can wait for rows of other chiplets: with a place for each group, 4,096.
+_ASIDE = 4096 - ARRIVALS
 #: Work of a row of the bitmap relative to that of a hub.
 _ROW = 2
 
@@ -41,9 +42,9 @@ class RecordDispatcher(wiring.Component):
 
     Records are kept once, for all PEs, in the words of `hw.community.record_words`. Two words a cycle are read, for the
     PE that `hw.community.smoother.Smoother` selects of those with little in their queues. A replay is the same, so its
-    records may go to other PEs. On a ring, records that name vertices of others are put aside until those that do not
-    have gone (`hw.community.record_gate.RecordGate`). Records of streams that are `behind` wait in the store for their
-    turn.
+    records may go to other PEs. On a ring, records that name vertices of others are put aside until the rows of these
+    come, or those that do not have gone (`hw.community.record_gate.RecordGate`). Records of streams that are `behind`
+    wait in the store for their turn.
 
     Parameters
     ----------
@@ -72,7 +73,12 @@ class RecordDispatcher(wiring.Component):
     first, vertices : In
         VIDs that are located, from the first one; constant while records come.
     holds : In(1)
-        Records that name others wait for those that do not.
+        Records that name others wait for those that do not, or for rows.
+    arrival : In(5)
+        With `partials`: rows of others come in the order of their VIDs, from the own ones on, and 2^arrival of them
+        are a group; `contracts.communities.UNORDERED` if the order is another one.
+    come : In(16)
+        With `partials`: rows of others that have come.
     i
         Beats of records, and the end of every stream.
     o
@@ -134,6 +140,7 @@ class RecordDispatcher(wiring.Component):
                 "there": Out(1),
                 "ended": Out(1),
                 "smoothed": Out(1),
+                **({"arrival": In(5), "come": In(16)} if partials else {}),
                 **({"split": In(LOAD_BITS - 1), "shared": Out(1)} if shares else {}),
             }
         )
@@ -154,7 +161,7 @@ class RecordDispatcher(wiring.Component):
 
         Streams are merged when they are packed: a record of few hubs has four beats or more, but a single pair.
         """
-        shape = data.StructLayout({"pair": self.sizes.pair, "last": 1, "others": 1})
+        shape = data.StructLayout({"pair": self.sizes.pair, "last": 1, "others": self.sizes.vid_bits + 1})
         sources: list[Any] = []
         stopped = Signal(self.streams)
         for n, beats in enumerate(self.i):
@@ -221,17 +228,25 @@ class RecordDispatcher(wiring.Component):
 
     def _put_aside(self, m: Module, records: Any, none: Value, words: Any, word: Any) -> tuple[Any, Value]:
         """Let others overtake records that wait for rows; return them in turn, and whether none is left."""
-        m.submodules.others = others = ReplayFifo(1, self.depth)
-        m.submodules.gate = gate = RecordGate(self.sizes, max(_ASIDE, 2 * self.sizes.longest))
-        # There are no more records than pairs, so there is room for a bit of each that is kept.
+        m.submodules.others = others = ReplayFifo(len(word.others), self.depth)
+        m.submodules.gate = gate = RecordGate(self.sizes, max(_ASIDE, 2 * self.sizes.longest), ARRIVALS)
+        # There are no more records than pairs, so there is room for a word of each that is kept.
         connect(m, records, gate.i)
-        connect(m, others.o, gate.others)
+        named, group, come = others.o.payload, Signal(len(word.others)), Signal(len(self.come))
+        m.d.comb += [
+            group.eq((named - 1)[: len(named)] >> self.arrival),
+            gate.others.valid.eq(others.o.valid),
+            others.o.ready.eq(gate.others.ready),
+            gate.others.payload.eq(Mux(named == 0, 0, Mux(group < ARRIVALS - 1, group + 1, ARRIVALS))),
+            come.eq(self.come >> self.arrival),
+        ]
+        m.d.sync += gate.come.eq(Mux(come < ARRIVALS, come, ARRIVALS))
         m.d.comb += [
             others.start.eq(self.start & ~self.behind),
             others.replay.eq(self.replay),
             others.i.payload.eq(word.others),
             others.i.valid.eq(words.valid & words.ready & word.last),
-            # In their order, in which rows come, once they are all that is left.
+            # Once they are all that is left they go, in the order in which rows come.
             gate.holds.eq(self.holds & ~none),
             gate.full.eq(~words.ready),
         ]

@@ -1,11 +1,11 @@
-"""Record gate: puts records aside that name vertices of other chiplets until their rows have come (I4, I9, R14)."""
+"""Record gate: puts records aside that name vertices of other chiplets until their rows come (I4, I9, R14)."""
 
 from amaranth.hdl import Cover, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw.community.arrival_queue import ArrivalQueue
 from hw.community.record_words import WordFormat, ends_record
-from hw.stream.queue import Queue
 
 __all__ = ["RecordGate"]
 
@@ -13,8 +13,9 @@ __all__ = ["RecordGate"]
 class RecordGate(wiring.Component):
     """Passes records on; while it `holds`, those that name vertices of others are put aside.
 
-    A PE works on few records at once. With those that wait for rows it would soon have no others. Without room the
-    first one leaves, so that those that name others stay in their order: that in which their rows come.
+    A PE works on few records at once, one after another. With those that wait for rows it would soon have no others, so
+    records leave in the order of the groups in which their last rows come, when these groups have come. Without room,
+    or when nothing is held any more, they leave in that order, too.
 
     Parameters
     ----------
@@ -22,17 +23,22 @@ class RecordGate(wiring.Component):
         Of the words of records.
     depth
         Pairs of words that can be put aside, more than the longest record has.
+    groups
+        Groups of rows, a power of two from 2 on.
 
     Attributes
     ----------
     holds : In(1)
-        Records that name others wait.
+        Records that name others wait, unless the rows of their group have come.
+    come : In(range(groups + 1))
+        Groups whose rows have come; of these no record has to wait.
     i, o : streams of ``sizes.pair``
         Whole records. One begins only when it is known whether it names others, or if the store is full.
     full : In(1)
         Nothing comes behind what is offered on `i` until that has been taken.
-    others : stream of unsigned(1)
-        For each record whether it names vertices of others; may come as late as with its last pair.
+    others : stream of ``range(groups + 1)``
+        For each record 0, or the number of its group, counted from 1, if it names vertices of others. May come as late
+        as with its last pair.
     empty : Out(1)
         No record is aside.
 
@@ -42,17 +48,18 @@ class RecordGate(wiring.Component):
         If `depth` is too small.
     """
 
-    def __init__(self, sizes: WordFormat, depth: int) -> None:
+    def __init__(self, sizes: WordFormat, depth: int, groups: int = 2) -> None:
         if depth <= sizes.longest:
             raise ValueError(f"depth must be more than {sizes.longest}, the longest record's pairs, not {depth!r}")
-        self.sizes, self.depth = sizes, depth
+        self.sizes, self.depth, self.groups = sizes, depth, groups
         super().__init__(
             {
                 "holds": In(1),
+                "come": In(range(groups + 1)),
                 "i": In(stream.Signature(sizes.pair)),
                 "o": Out(stream.Signature(sizes.pair)),
                 "full": In(1),
-                "others": In(stream.Signature(1)),
+                "others": In(stream.Signature(range(groups + 1))),
                 "empty": Out(1),
             }
         )
@@ -60,7 +67,7 @@ class RecordGate(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         """Choose between a record that comes and one that was put aside; the choice stays until it has passed."""
         m = Module()
-        m.submodules.aside = aside = Queue(self.sizes.pair, self.depth, storage="block")
+        m.submodules.aside = aside = ArrivalQueue(self.sizes, self.depth, self.groups)
         # The record under way; what is offered to `o` stays, so a choice is kept from there on.
         parts = {"comes": 1, "waits": 1, "returns": 1}
         kept, inside = Signal(len(parts)), Signal()
@@ -71,8 +78,8 @@ class RecordGate(wiring.Component):
             m.d.comb += [sig.eq(bit) for sig, bit in zip((comes, waits, returns), kept, strict=True)]
         with m.Else():
             m.d.comb += [
-                late.eq(known & self.others.payload & holds),
-                returns.eq(aside.o.valid & ~(holds & room)),
+                late.eq(known & (self.others.payload != 0) & holds),
+                returns.eq(aside.o.valid),
                 waits.eq(~returns & self.i.valid & late & room),
                 # A record that does not fit into the store does not wait for its end.
                 comes.eq(~returns & self.i.valid & (known | (self.full & ~last_of_i)) & ~late),
@@ -82,7 +89,9 @@ class RecordGate(wiring.Component):
             self.o.payload.eq(Mux(returns, aside.o.payload, self.i.payload)),
             goes.eq(comes & (known | ~last_of_i)),
             self.o.valid.eq(Mux(returns, aside.o.valid, goes & self.i.valid)),
-            aside.i.payload.eq(self.i.payload),
+            aside.i.payload.pair.eq(self.i.payload),
+            aside.i.payload.group.eq(self.others.payload - 1),
+            aside.limit.eq(Mux(holds & room, self.come, self.groups)),
             aside.i.valid.eq(waits & self.i.valid),
             aside.o.ready.eq(returns & self.o.ready),
             self.i.ready.eq((goes & self.o.ready) | (waits & aside.i.ready)),

@@ -99,8 +99,9 @@ class RecordPacker(wiring.Component):
     o : stream of ``sizes.word``
     idle : Out(1)
         No record has begun and not ended.
-    others : Out(1)
-        With the last word of a record: it names vertices that are not own ones.
+    others : Out(vid_bits + 1)
+        With the last word of a record: 0, or if it names vertices that are not own ones, the largest distance of one of
+        these behind the own ones, counted from 1.
     """
 
     def __init__(self, sizes: WordFormat) -> None:
@@ -112,7 +113,7 @@ class RecordPacker(wiring.Component):
                 "i": In(stream.Signature(RecordBeat)),
                 "o": Out(stream.Signature(sizes.word)),
                 "idle": Out(1),
-                "others": Out(1),
+                "others": Out(sizes.vid_bits + 1),
             }
         )
 
@@ -129,10 +130,10 @@ class RecordPacker(wiring.Component):
         drops, through, moves = Signal(), Signal(), Signal()
         vids = [beat.data.word_select(n, VID_BITS)[: sizes.vid_bits] for n in range(2)]
         pair = Cat(vids)
-        # The beat's second VID counts; one of the record so far, and of this beat, is not an own vertex.
-        second, before, other = Signal(), Signal(), Signal()
-        outside = [(vid - self.first)[: sizes.vid_bits + 1] >= self.vertices for vid in vids]
-        m.d.comb += self.others.eq(before | other)
+        # The beat's second VID counts; how far vertices of the record so far, and of this beat, lie outside.
+        second, before, other = Signal(), Signal.like(self.others), Signal.like(self.others)
+        outside = [self._outside(m, n, vid) for n, vid in enumerate(vids)]
+        m.d.comb += self.others.eq(Mux(before > other, before, other))
         m.d.comb += [
             header.eq(beat.data),
             head.nodes.eq(header.nodes),
@@ -150,7 +151,10 @@ class RecordPacker(wiring.Component):
 
         def names(count: Value) -> None:
             """Look whether a beat of the section of so many VIDs names others."""
-            m.d.comb += [second.eq((left != 0) | ~count[0]), other.eq(outside[0] | (second & outside[1]))]
+            m.d.comb += [
+                second.eq((left != 0) | ~count[0]),
+                other.eq(Mux(second & (outside[1] > outside[0]), outside[1], outside[0])),
+            ]
             with m.If(moves):
                 m.d.sync += before.eq(self.others)
 
@@ -207,6 +211,16 @@ class RecordPacker(wiring.Component):
             Cover(moves & place[0] & fsm.ongoing("ROWS"), "a beat makes two words"),
         ]
         return m
+
+    def _outside(self, m: Module, number: int, vid: Value) -> Signal:
+        """Return 0 for an own vertex, else its distance behind these, from 1; round the end of VIDs, if it is lower."""
+        bits = self.sizes.vid_bits
+        from_first, outside = Signal(bits, name=f"from_first_{number}"), Signal(bits + 1, name=f"outside_{number}")
+        m.d.comb += [
+            from_first.eq(vid - self.first),
+            outside.eq(Mux(from_first >= self.vertices, from_first - self.vertices + 1, 0)),
+        ]
+        return outside
 
 
 class RecordUnpacker(wiring.Component):

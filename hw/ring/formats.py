@@ -140,12 +140,12 @@ class HaloRows(data.StructLayout):
 
     ``going``: rows come, and not all may be there. ``own``: position of the chiplet, whose own rows are all there.
     ``starts``: where the rows of each chiplet begin, once they are ``known``; the largest address for one that does not
-    exist. ``limits``: from there up to before this they can be read.
+    exist. ``limits``: from there up to before this they can be read. ``come``: rows of others that have been written.
     """
 
     def __init__(self, address_width: int, data_width: int) -> None:
         places = data.ArrayLayout(beat_address_width(address_width, data_width), OWNERS)
-        super().__init__({"going": 1, "known": 1, "own": range(OWNERS), "starts": places, "limits": places})
+        super().__init__({"going": 1, "known": 1, "own": range(OWNERS), "starts": places, "limits": places, "come": 16})
 
 
 class MadeRows(data.StructLayout):

@@ -44,7 +44,7 @@ class HaloLimits(wiring.Component):
         Pulse: the memory port has taken a row that came, as a whole. Rows stay in order.
     mark, answered
         As in `hw.memory.write_fence.FENCE`.
-    known, starts, limits : Out
+    known, starts, limits, come : Out
         As in `HaloRows`.
     """
 
@@ -67,6 +67,7 @@ class HaloLimits(wiring.Component):
                 "written": In(1),
                 **FENCE,
                 "known": Out(1),
+                "come": Out(halo["come"].shape),
                 "starts": Out(halo["starts"].shape),
                 "limits": Out(halo["limits"].shape),
             }
@@ -131,6 +132,7 @@ class HaloLimits(wiring.Component):
             m.d.sync += [sig.eq(0) for sig in (self.known, changed, valid, placed, sets)]
             m.d.sync += [row.eq(0) for row in come]
             m.d.sync += [limit.eq(0) for limit in limits]
+        m.d.sync += self.come.eq(self.come + self.written)
         with m.If(self.start):
-            m.d.sync += [sets.eq(1), at.eq(0)]
+            m.d.sync += [sets.eq(1), at.eq(0), self.come.eq(0)]
         return m

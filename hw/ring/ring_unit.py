@@ -499,6 +499,7 @@ class RingUnit(wiring.Component):
             self.halo.known.eq(limits.known),
             self.halo.starts.eq(limits.starts),
             self.halo.limits.eq(limits.limits),
+            self.halo.come.eq(limits.come),
         ]
 
     def _share(self, m: Module, units: _Units, shared: SharedLines) -> None:

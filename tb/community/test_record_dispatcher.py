@@ -10,7 +10,7 @@ import pytest
 from cocotb.handle import Immediate
 
 from contracts import RECORD_HEADER
-from contracts.communities import PIECE_BITS
+from contracts.communities import ARRIVALS, PIECE_BITS, UNORDERED
 from golden.locator.allocator import Allocator
 from hw.community.record_dispatcher import RecordDispatcher
 from hw.community.smoother import LOAD_BITS
@@ -138,6 +138,8 @@ async def begin(dut: Any, **pace: Any) -> tuple[Bench, RecordDispatcher, PEs, Re
     # All VIDs are located.
     dut.first.value, dut.vertices.value = 0, 1 << sizes["vid_bits"]
     dut.hops.value = 3
+    if model.partials:
+        dut.arrival.value, dut.come.value = UNORDERED, 0
     if model.shares:
         # No record is extreme.
         dut.split.value = _MOST // 2
@@ -297,6 +299,35 @@ async def records_that_name_others_wait(dut: Any, stall: float) -> None:
                 for got in pes.all_records():
                     late = [record not in mine for record in got]
                     assert late == sorted(late)
+
+
+@cocotb.test()
+@cocotb.parametrize(arrival=[0, 2, 4])
+async def records_follow_their_rows(dut: Any, arrival: int) -> None:
+    """Issue a record when all rows of the last group that it names have come; the own VIDs are the first ones."""
+    bench, model, pes, records = await begin(dut)
+    if not model.partials:
+        return
+    vids = 1 << model.sizes.vid_bits
+    dut.first.value = 0
+    dut.arrival.value, dut.holds.value = arrival, 1
+    for own in (vids // 2, vids - 8, 1):
+        dut.vertices.value, dut.come.value = own, 0
+        pes.forget()
+        await bench.pulse(dut.start, then=1)
+        sent = few(records, model)
+        for n in range(model.streams):
+            bench.drive(f"i__{n}", chain(*sent[n :: model.streams]))
+        groups = [max(0, min(ARRIVALS, 1 + ((max(named(words)) - own) >> arrival))) for words in sent]
+        for come in (0, 1, 2, ARRIVALS // 2, ARRIVALS):
+            dut.come.value = come << arrival
+            there = [words for words, group in zip(sent, groups, strict=True) if group <= come]
+            await pes.get(sum(map(len, there)))
+            await bench.cycles(200)
+            assert Counter(map(issued, there)) == Counter(chain(*pes.all_records()))
+        for n in range(model.streams):
+            bench.drive(f"i__{n}", [END])
+        await finished(bench, pes, sum(map(len, sent)))
 
 
 @cocotb.test()

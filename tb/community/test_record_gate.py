@@ -1,4 +1,4 @@
-"""Records that name others wait, in order, and all others pass them; each passes once, whole, also without room."""
+"""Records that name others wait, by groups, and all others pass them; each passes once, whole, also without room."""
 
 from collections import Counter
 from typing import Any
@@ -18,8 +18,8 @@ Record = list[dict[str, Any]]
 class Gate:
     """The gate, records for it, and what has passed."""
 
-    def __init__(self, bench: Bench, sizes: WordFormat, depth: int) -> None:
-        self.bench, self.rng, self.sizes, self.depth = bench, bench.random, sizes, depth
+    def __init__(self, bench: Bench, sizes: WordFormat, depth: int, groups: int) -> None:
+        self.bench, self.rng, self.sizes, self.depth, self.groups = bench, bench.random, sizes, depth, groups
         self.passed: list[dict[str, Any]] = []
         bench.take("o", self.passed.append)
 
@@ -41,9 +41,13 @@ class Gate:
         return {"data": self.rng.getrandbits(bits), "end": self.rng.getrandbits(1), "last": int(last)}
 
     def drive(self, records: list[tuple[Record, int]]) -> None:
-        """Send records, each with whether it names others."""
+        """Send records, each with its group, or 0."""
         self.bench.drive("i", [pair for record, _ in records for pair in record])
         self.bench.drive("others", [others for _, others in records])
+
+    def group(self) -> int:
+        """Return 0, or as often a group."""
+        return self.rng.choice((0, self.rng.randrange(1, self.groups + 1)))
 
     def records(self) -> list[Record]:
         """Return the records that have passed."""
@@ -60,23 +64,22 @@ class Gate:
         await self.bench.until(lambda: len(self.passed) >= pairs, 20_000)
 
     async def get(self, records: list[tuple[Record, int]]) -> None:
-        """Wait until so much has passed, and compare; own records stay in their order, and so do the others."""
+        """Wait until so much has passed, and compare; own records stay in their order."""
         wanted = [record for record, _ in records]
         await self.count(sum(map(len, wanted)))
         found = self.records()
         assert Counter(map(repr, found)) == Counter(map(repr, wanted))
-        for kind in (0, 1):
-            alike = [record for record, others in records if others == kind]
-            assert [record for record in found if record in alike] == alike
+        own = [record for record, others in records if not others]
+        assert [record for record in found if record in own] == own
         self.passed.clear()
 
 
 async def begin(dut: Any, **pace: Any) -> tuple[Bench, Gate]:
     given = parameters()
     sizes, depth = WordFormat(given["width"], given["vid_bits"]), given["depth"]
-    dut.holds.value = dut.full.value = 0
-    bench = await start(dut, RecordGate(sizes, depth), **pace)
-    return bench, Gate(bench, sizes, depth)
+    dut.holds.value = dut.full.value = dut.come.value = 0
+    bench = await start(dut, RecordGate(sizes, depth, given["groups"]), **pace)
+    return bench, Gate(bench, sizes, depth, given["groups"])
 
 
 @cocotb.test()
@@ -86,12 +89,12 @@ async def others_wait_and_own_ones_pass(dut: Any, idle: float, stall: float) -> 
     for layer in range(8):
         dut.holds.value = int(layer != 3)
         await bench.cycles(2)
-        records = [(gate.make(), bench.random.getrandbits(1)) for _ in range(30)]
+        records = [(gate.make(), gate.group()) for _ in range(30)]
         # There is room for what is put aside.
         room = gate.depth - gate.sizes.longest
         for n, (record, others) in enumerate(records):
             room -= len(record) if others else 0
-            records[n] = (record, int(bool(others) and room > 0))
+            records[n] = (record, others if room > 0 else 0)
         gate.drive(records)
         if layer != 3:
             own = [entry for entry in records if not entry[1]]
@@ -100,7 +103,7 @@ async def others_wait_and_own_ones_pass(dut: Any, idle: float, stall: float) -> 
             assert gate.records() == [record for record, _ in own]
             assert not int(dut.empty.value) or len(own) == len(records)
             # The end may come while others come in.
-            late = [(gate.make(), bench.random.getrandbits(1)) for _ in range(9)]
+            late = [(gate.make(), gate.group()) for _ in range(9)]
             gate.drive(late)
             records += late
             await bench.cycles(bench.random.randrange(20))
@@ -112,7 +115,7 @@ async def others_wait_and_own_ones_pass(dut: Any, idle: float, stall: float) -> 
 
 @cocotb.test()
 async def without_room_the_first_ones_pass(dut: Any) -> None:
-    """So a gate that never opens stops nobody who could go on, and they stay in order."""
+    """So a gate that never opens stops nobody who could go on, and those of a group stay in order."""
     bench, gate = await begin(dut)
     dut.holds.value = 1
     await bench.cycles(2)
@@ -124,9 +127,41 @@ async def without_room_the_first_ones_pass(dut: Any) -> None:
     await gate.count(whole - gate.depth)
     await bench.cycles(50)
     assert aside <= whole - len(gate.passed) <= gate.depth
+    first = gate.records()
+    assert first == [record for record, _ in records[: len(first)]]
     dut.holds.value = 0
-    await gate.count(whole)
-    assert gate.records() == [record for record, _ in records]
+    await gate.get(records)
+
+
+@cocotb.test()
+@cocotb.parametrize(stall=[0.0, 0.5])
+async def records_leave_with_their_group(dut: Any, stall: float) -> None:
+    """One group after the other comes, also while records come; what is there leaves from the lowest group on."""
+    bench, gate = await begin(dut, stall=stall)
+    for _ in range(4):
+        dut.holds.value, dut.come.value = 1, 0
+        await bench.cycles(2)
+        records = [(gate.make(), 1 + n % gate.groups) for n in range(4 * gate.groups)]
+        bench.random.shuffle(records)
+        # There is room for all.
+        room, kept = gate.depth - gate.sizes.longest, []
+        for record, group in records:
+            room -= len(record)
+            if room > 0:
+                kept.append((record, group))
+        gate.drive(kept)
+        await bench.cycles(4 * gate.depth)
+        assert not gate.passed
+        for come in range(1, gate.groups + 1):
+            dut.come.value = come
+            before = [record for record, group in kept if group <= come]
+            await gate.count(sum(map(len, before)))
+            await bench.cycles(20)
+            assert gate.records() == [
+                record for number in range(1, come + 1) for record, group in kept if group == number
+            ]
+        assert int(dut.empty.value)
+        gate.passed.clear()
 
 
 @cocotb.test()
@@ -168,7 +203,7 @@ async def a_reset_leaves_nothing(dut: Any) -> None:
     for cycles in (3, 8, 20):
         dut.holds.value = 1
         await bench.cycles(2)
-        gate.drive([(gate.make(), n % 2) for n in range(20)])
+        gate.drive([(gate.make(), gate.group()) for n in range(20)])
         await bench.cycles(cycles)
         await bench.reset()
         gate.passed.clear()
@@ -176,15 +211,15 @@ async def a_reset_leaves_nothing(dut: Any) -> None:
         await bench.cycles(5)
         assert not gate.passed
         assert int(dut.empty.value)
-        records = [(gate.make(), n % 2) for n in range(9)]
+        records = [(gate.make(), gate.group()) for n in range(9)]
         gate.drive(records)
         await gate.get(records)
 
 
-@pytest.mark.parametrize(("width", "depth"), [(4, 20), (40, 128)])
-def test_record_gate(width: int, depth: int) -> None:
-    sizes = {"width": width, "vid_bits": 5, "depth": depth}
-    design = RecordGate(WordFormat(width, 5), depth)
+@pytest.mark.parametrize(("width", "depth", "groups"), [(4, 20, 2), (40, 128, 8)])
+def test_record_gate(width: int, depth: int, groups: int) -> None:
+    sizes = {"width": width, "vid_bits": 5, "depth": depth, "groups": groups}
+    design = RecordGate(WordFormat(width, 5), depth, groups)
     simulate(design, __name__, parameters=sizes, name=f"record_gate_{width}")
 
 
