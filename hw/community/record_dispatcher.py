@@ -7,7 +7,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from contracts import RECORD_HEADER
-from contracts.communities import ARRIVALS
+from contracts.communities import ARRIVALS, UNORDERED
 from hw.community.record_gate import RecordGate
 from hw.community.record_sharer import RecordSharer
 from hw.community.record_words import (
@@ -240,7 +240,10 @@ class RecordDispatcher(wiring.Component):
             gate.others.payload.eq(Mux(named == 0, 0, Mux(group < ARRIVALS - 1, group + 1, ARRIVALS))),
             come.eq(self.come >> self.arrival),
         ]
-        m.d.sync += gate.come.eq(Mux(come < ARRIVALS, come, ARRIVALS))
+        m.d.sync += [
+            gate.come.eq(Mux(come < ARRIVALS, come, ARRIVALS)),
+            gate.ordered.eq(self.arrival != UNORDERED),
+        ]
         m.d.comb += [
             others.start.eq(self.start & ~self.behind),
             others.replay.eq(self.replay),

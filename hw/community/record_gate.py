@@ -15,7 +15,8 @@ class RecordGate(wiring.Component):
 
     A PE works on few records at once, one after another. With those that wait for rows it would soon have no others, so
     records leave in the order of the groups in which their last rows come, when these groups have come. Without room,
-    or when nothing is held any more, they leave in that order, too.
+    or when nothing is held any more, they leave in that order, too. Where groups are not `ordered` there is less room:
+    PEs would have nothing to do until all records have been found.
 
     Parameters
     ----------
@@ -32,6 +33,8 @@ class RecordGate(wiring.Component):
         Records that name others wait, unless the rows of their group have come.
     come : In(range(groups + 1))
         Groups whose rows have come; of these no record has to wait.
+    ordered : In(1)
+        Groups come one after another.
     i, o : streams of ``sizes.pair``
         Whole records. One begins only when it is known whether it names others, or if the store is full.
     full : In(1)
@@ -52,10 +55,13 @@ class RecordGate(wiring.Component):
         if depth <= sizes.longest:
             raise ValueError(f"depth must be more than {sizes.longest}, the longest record's pairs, not {depth!r}")
         self.sizes, self.depth, self.groups = sizes, depth, groups
+        #: Pairs that are put aside where groups are not ordered.
+        self.unordered = max(depth // 4, min(depth, 2 * sizes.longest))
         super().__init__(
             {
                 "holds": In(1),
                 "come": In(range(groups + 1)),
+                "ordered": In(1),
                 "i": In(stream.Signature(sizes.pair)),
                 "o": Out(stream.Signature(sizes.pair)),
                 "full": In(1),
@@ -101,7 +107,10 @@ class RecordGate(wiring.Component):
             self.others.ready.eq((comes | waits) & moves & last),
             self.empty.eq(aside.level == 0),
         ]
-        m.d.sync += [holds.eq(self.holds), room.eq(aside.level < self.depth - self.sizes.longest)]
+        m.d.sync += [
+            holds.eq(self.holds),
+            room.eq(aside.level < Mux(self.ordered, self.depth, self.unordered) - self.sizes.longest),
+        ]
         with m.If(begins):
             m.d.sync += [inside.eq(1), *(bit.eq(sig) for bit, sig in zip(kept, (comes, waits, returns), strict=True))]
         with m.If(moves & last):

@@ -21,6 +21,7 @@ class RecordGateSpec(Elaboratable):
         m.submodules.dut = dut = RecordGate(_SIZES, _DEPTH)
         m.d.comb += [
             dut.holds.eq(AnySeq(1)),
+            dut.ordered.eq(AnySeq(1)),
             dut.come.eq(AnySeq(len(dut.come))),
             dut.full.eq(AnySeq(1)),
             dut.i.valid.eq(AnySeq(1)),
