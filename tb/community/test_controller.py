@@ -249,7 +249,7 @@ class World:
     def _of_records(self) -> dict[str, tuple[int, int]]:
         """Return the vertices of records that come: of the location that began last."""
         begun = [found.asked for found in self.locations if found.begun]
-        names = {"first_located": "first_vertex", "vertices_located": "vertices"}
+        names = {"first_located": "first_vertex", "vertices_located": "vertices", "arrival_located": "arrival"}
         return {port: (0xFFFFFFFF, begun[-1][name]) for port, name in names.items() if begun}
 
     def _compare(self, fixed: dict[str, tuple[int, int]]) -> None:

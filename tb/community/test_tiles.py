@@ -47,7 +47,8 @@ def subgraph_of(seed: int, *, directed: bool = False) -> Subgraph:
         rows.append(row + [half, half + 1] * int(random.random() < 0.3))
     offsets = np.cumsum([0, *map(len, rows)], dtype=np.int64)
     edges = np.array([vid for row in rows for vid in row], dtype=np.int64)
-    return Subgraph("given", first, offsets, edges, graph.nodes, np.arange(graph.nodes))
+    cuts = [] if directed else np.sort(random.integers(0, graph.nodes + 1, 3)).tolist()
+    return Subgraph("given", first, offsets, edges, graph.nodes, np.arange(graph.nodes), np.array([0, *cuts]))
 
 
 def positions(subgraph: Subgraph, first: int, end: int) -> set[int]:
@@ -65,13 +66,16 @@ def check(subgraph: Subgraph, room: Room, tiles: Sequence[Tile]) -> None:
         assert set(tile.rows.tolist()) == positions(subgraph, tile.first, end)
         assert tile.rows.size == len(set(tile.rows.tolist())) <= room.positions
         assert tile.edges.size < room.edges
-        # The own ones first, then others, then halves in pairs; each kind in its order.
-        own, others = np.split(tile.rows, [tile.vertices])
+        # The own ones first, then others in the order in which they come, then halves in pairs.
+        own, others, _ = np.split(tile.rows, [tile.vertices, tile.first_partial])
         assert own.tolist() == list(range(subgraph.first + tile.first, subgraph.first + end))
-        assert (np.diff(others) > 0).all()
+        owners = np.searchsorted(subgraph.boundaries, others, side="right") - 1
+        places = list(zip(others - subgraph.boundaries[owners], owners, strict=True))
+        assert places == sorted(places)
         assert (tile.rows[: tile.first_partial] < subgraph.vertices).all()
         halves = tile.rows[tile.first_partial :] - subgraph.vertices
         assert (halves >= 0).all()
+        assert (np.diff(halves) > 0).all()
         assert (halves[::2] % 2 == 0).all()
         assert (halves[1::2] == halves[::2] + 1).all()
         for number, (begin, after) in enumerate(pairwise(tile.offsets)):

@@ -101,6 +101,7 @@ class Pass:
         if answers and self.since > SETTLES:
             # What was written before the mark is in memory, or in the scratchpad.
             self.answered = max(self.answered, self.marked)
+        assert int(dut.come.value) == self.written
         self.written += writes
         if int(dut.mark.value):
             self.marked, self.since = self.written, 0
