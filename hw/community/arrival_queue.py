@@ -132,12 +132,15 @@ class ArrivalQueue(wiring.Component):
                 m.d.sync += taken.eq(read.addr)
                 m.next = "GIVE"
             with m.State("GIVE"):
-                m.d.comb += [self.o.valid.eq(1), read.en.eq(gives & ~last_out)]
+                # The next record of the group follows at once, unless there is one of a lower group.
+                follows = (lowest == chosen) & (chosen < self.limit) & ~emptied
+                m.d.comb += [self.o.valid.eq(1), read.en.eq(gives & (~last_out | follows))]
                 with m.If(gives):
                     m.d.sync += taken.eq(read.data.next)
                     with m.If(last_out):
                         m.d.sync += left.bit_select(chosen, 1).eq(1)
-                        m.next = "CHOOSE"
+                        with m.If(~follows):
+                            m.next = "CHOOSE"
         with m.If(emptied):
             m.d.sync += whole.bit_select(chosen, 1).eq(0)
         # A record that is complete in this cycle counts.
@@ -149,5 +152,6 @@ class ArrivalQueue(wiring.Component):
             Cover(puts & ~fresh, "a cell is used again"),
             Cover(emptied & end.en & (chosen == coming.group), "a record comes as the last one leaves"),
             Cover(some & (lowest >= self.limit), "a record waits for its group"),
+            Cover(gives & last_out & read.en, "a record follows at once"),
         ]
         return m
