@@ -22,11 +22,11 @@ class Groups:
         self.left: list[dict[str, Any]] = []
         bench.take("o", self.left.append)
 
-    def make(self) -> Record:
-        """Return the pairs of a record."""
+    def make(self, most: int | None = None) -> Record:
+        """Return the pairs of a record, at most so many."""
         rng, sizes = self.bench.random, self.queue.sizes
         bits = Shape.cast(sizes.word.members["data"]).width
-        count = rng.choice((1, 1, 2, 3, rng.randrange(1, sizes.longest + 1)))
+        count = min(rng.choice((1, 1, 2, 3, rng.randrange(1, sizes.longest + 1))), most or sizes.longest)
 
         def word(last: int) -> dict[str, int]:
             return {"data": rng.getrandbits(bits), "end": rng.getrandbits(1), "last": last}
@@ -107,6 +107,31 @@ async def a_group_stays_in_order_while_others_come(dut: Any, stall: float) -> No
         alike = [record for record, group in sent if group == number]
         assert [record for record in found if record in alike] == alike
     assert sum(map(len, found)) == pairs
+
+
+@cocotb.test()
+async def what_follows_is_chosen_anew(dut: Any) -> None:
+    """While a record leaves, one of a lower group comes, or the limit falls."""
+    groups = await begin(dut)
+    bench, last = groups.bench, groups.queue.groups - 1
+    for _ in range(5):
+        first, second, lower = ((groups.make(groups.queue.depth // 3), group) for group in (last, last, 0))
+        bench.pace(stall=1.0)
+        dut.limit.value = last + 1
+        groups.send([first, second])
+        await bench.cycles(8 * groups.queue.sizes.longest)
+        groups.send([lower])
+        await bench.cycles(8 * groups.queue.sizes.longest)
+        bench.pace(stall=0.0)
+        await groups.take([first, lower, second])
+        bench.pace(stall=1.0)
+        groups.send([first, second])
+        await bench.cycles(8 * groups.queue.sizes.longest)
+        dut.limit.value = last
+        bench.pace(stall=0.0)
+        await groups.take([first])
+        dut.limit.value = last + 1
+        await groups.take([second])
 
 
 @cocotb.test()
