@@ -106,7 +106,7 @@ class Controller(wiring.Component):
     first_located, vertices_located : Out(32)
         Vertices of the location that began last.
     arrival_located : Out(5)
-        Of these records, see `hw.community.record_dispatcher.RecordDispatcher`.
+        Of its records, see `hw.community.record_dispatcher.RecordDispatcher`.
     settings, combination, features : Out
         Of the PEs, of the combiners, of the feature reader.
     table_start : Out(1), table_addresses, table_words, table_first : Out

@@ -4,14 +4,12 @@ from typing import Any
 
 import cocotb
 import pytest
-from amaranth.hdl import Shape
 
 from hw.community.arrival_queue import ArrivalQueue
 from hw.community.record_words import WordFormat
 from sim.harness import parameters, simulate
 from sim.harness.bench import Bench, start
-
-Record = list[dict[str, Any]]
+from tb.community.pairs import Record, random_record, whole
 
 
 class Groups:
@@ -22,17 +20,13 @@ class Groups:
         self.left: list[dict[str, Any]] = []
         bench.take("o", self.left.append)
 
-    def make(self, most: int | None = None) -> Record:
-        """Return the pairs of a record, at most so many."""
-        rng, sizes = self.bench.random, self.queue.sizes
-        bits = Shape.cast(sizes.word.members["data"]).width
-        count = min(rng.choice((1, 1, 2, 3, rng.randrange(1, sizes.longest + 1))), most or sizes.longest)
+    def make(self) -> Record:
+        """Return a record."""
+        return random_record(self.bench.random, self.queue.sizes)
 
-        def word(last: int) -> dict[str, int]:
-            return {"data": rng.getrandbits(bits), "end": rng.getrandbits(1), "last": last}
-
-        both = [int(n < count - 1 or rng.getrandbits(1)) for n in range(count)]
-        return [{"words": [word(0), word(int(n == count - 1))], "both": both[n]} for n in range(count)]
+    def short(self) -> Record:
+        """Return a record of which there is room for three."""
+        return random_record(self.bench.random, self.queue.sizes, self.bench.random.randrange(1, 4))
 
     async def fill(self) -> list[tuple[Record, int]]:
         """Send records of random groups for which there is room; return them when they are there."""
@@ -97,12 +91,7 @@ async def a_group_stays_in_order_while_others_come(dut: Any, stall: float) -> No
     groups.send(sent)
     pairs = sum(len(record) for record, _ in sent)
     await groups.bench.until(lambda: len(groups.left) == pairs, 40_000)
-    found: list[Record] = [[]]
-    for pair in groups.left:
-        found[-1].append(pair)
-        if not pair["both"] or pair["words"][1]["last"]:
-            found.append([])
-    assert not found.pop()
+    found = whole(groups.left)
     for number in range(groups.queue.groups):
         alike = [record for record, group in sent if group == number]
         assert [record for record in found if record in alike] == alike
@@ -115,7 +104,7 @@ async def what_follows_is_chosen_anew(dut: Any) -> None:
     groups = await begin(dut)
     bench, last = groups.bench, groups.queue.groups - 1
     for _ in range(5):
-        first, second, lower = ((groups.make(groups.queue.depth // 3), group) for group in (last, last, 0))
+        first, second, lower = ((groups.short(), group) for group in (last, last, 0))
         bench.pace(stall=1.0)
         dut.limit.value = last + 1
         groups.send([first, second])

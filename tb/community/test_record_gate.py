@@ -5,14 +5,12 @@ from typing import Any
 
 import cocotb
 import pytest
-from amaranth.hdl import Shape
 
 from hw.community.record_gate import RecordGate
 from hw.community.record_words import WordFormat
 from sim.harness import parameters, simulate
 from sim.harness.bench import Bench, start
-
-Record = list[dict[str, Any]]
+from tb.community.pairs import Record, random_record, whole
 
 
 class Gate:
@@ -26,20 +24,7 @@ class Gate:
 
     def make(self, pairs: int | None = None) -> Record:
         """Return a record of so many pairs of words; most are short."""
-        rng = self.rng
-        count = pairs or rng.choice((1, 1, 2, 3, rng.randrange(1, self.sizes.longest + 1)))
-        both = [n < count - 1 or rng.getrandbits(1) for n in range(count)]
-        return [
-            {
-                "words": [self._word(last=False), self._word(last=n == count - 1)],
-                "both": int(both[n]),
-            }
-            for n in range(count)
-        ]
-
-    def _word(self, *, last: bool) -> dict[str, int]:
-        bits = Shape.cast(self.sizes.word.members["data"]).width
-        return {"data": self.rng.getrandbits(bits), "end": self.rng.getrandbits(1), "last": int(last)}
+        return random_record(self.rng, self.sizes, pairs)
 
     def drive(self, records: list[tuple[Record, int]]) -> None:
         """Send records, each with its group, or 0."""
@@ -52,13 +37,7 @@ class Gate:
 
     def records(self) -> list[Record]:
         """Return the records that have passed."""
-        found: list[Record] = [[]]
-        for pair in self.passed:
-            found[-1].append(pair)
-            if not pair["both"] or pair["words"][1]["last"]:
-                found.append([])
-        assert not found.pop(), "a piece of a record"
-        return found
+        return whole(self.passed)
 
     async def count(self, pairs: int) -> None:
         """Wait until so many pairs have passed."""
@@ -127,10 +106,10 @@ async def without_room_the_first_ones_pass(dut: Any, ordered: int) -> None:
     gate.drive(records)
     # As soon as the longest record fits, no more leave.
     aside = room - 2 * gate.sizes.longest
-    whole = sum(len(record) for record, _ in records)
-    await gate.count(whole - room)
+    pairs = sum(len(record) for record, _ in records)
+    await gate.count(pairs - room)
     await bench.cycles(50)
-    assert aside <= whole - len(gate.passed) <= room
+    assert aside <= pairs - len(gate.passed) <= room
     first = gate.records()
     assert first == [record for record, _ in records[: len(first)]]
     dut.holds.value = 0
