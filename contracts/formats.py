@@ -314,13 +314,10 @@ COMMANDS: dict[Opcode, Layout] = {
         Opcode.LIST,
         [
             _line("boundaries", "boundary table"),
-            _line("edges", "source VIDs of the in-edges"),
-            _u("edge_count", 32, "length of the edges array, in edges"),
-            _u("partials", 32, "so many VIDs behind those of the graph stand for partial sums' halves"),
-            _line("needed", "where a bit of each VID goes that is of another chiplet and among the sources"),
+            _line("others", "VIDs of other chiplets among the sources of in-edges"),
+            _u("count", 32, "length of that array, in VIDs"),
+            _line("needed", "where a bit of each VID goes that is of another chiplet and in that array"),
             _u("tiles", 8, "chiplets of the ring"),
-            _u("weighted", 1, "1: edges are weighted"),
-            _u("urgent", 1, "1: edges are read as fast as the memory allows, before what is combined beside the list"),
         ],
     ),
     Opcode.REDUCE: _command(

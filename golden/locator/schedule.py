@@ -6,10 +6,15 @@ import numpy as np
 
 from contracts.communities import FEW, K_VALUES, ROUNDS_MAX, SCHEMES, SHARE, TOP_DEGREE
 from contracts.errors import InputError
-from golden.graph import Graph
+from golden.graph import Graph, IntArray
 from golden.locator.cover import cover_of
 
-__all__ = ["ANY", "SLOW", "Choice", "Schedule", "falling", "quarter"]
+__all__ = ["ANY", "SLOW", "Choice", "Schedule", "balanced", "falling", "quarter"]
+
+#: Largest part of a PE's vertices that a community is by default, and vertices that it always may have.
+_PART, _FEWEST = 10, 6
+#: Edges by which neighbourhoods are compared.
+_SAMPLES = 1000
 
 
 @dataclass(frozen=True)
@@ -120,6 +125,40 @@ def quarter(graph: Graph, least: int = 5, most: int = 64) -> int:
         Limits for any graph.
     """
     return min(most, max(least, graph.nodes // 4))
+
+
+def balanced(graph: Graph, pes: int, most: int) -> int:
+    """Return the default limit of a community's size where PEs of several chiplets share a graph out.
+
+    A PE adds up a record alone, and at the end all wait for the one with the largest. So a community is at most a tenth
+    of the vertices that a PE has, unless vertices of larger ones share sums: it may have as many as two neighbours and
+    all those that both are joined to, in the mean of some edges.
+
+    Parameters
+    ----------
+    graph
+        The whole graph.
+    pes
+        PEs of all chiplets.
+    most
+        Limit for any graph.
+    """
+    share = graph.nodes // pes
+    dense = 2 + round(_common_neighbours(graph))
+    return min(most, max(_FEWEST, share // _PART, min(share, dense)))
+
+
+def _common_neighbours(graph: Graph) -> float:
+    """Return how many sources both ends of an edge have, in the mean of edges at equal distances in the array."""
+    if not graph.edge_count:
+        return 0.0
+
+    def sources(vid: int) -> IntArray:
+        return graph.edges[graph.offsets[vid] : graph.offsets[vid + 1]]
+
+    chosen = np.linspace(0, graph.edge_count - 1, min(_SAMPLES, graph.edge_count), dtype=np.int64)
+    ends = zip(graph.destinations[chosen].tolist(), graph.edges[chosen].tolist(), strict=True)
+    return float(np.mean([np.isin(sources(one), sources(other)).sum() for one, other in ends]))
 
 
 @dataclass(frozen=True)

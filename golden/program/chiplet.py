@@ -40,8 +40,6 @@ from golden.ring.matching import needed_list
 
 __all__ = ["Owned", "Travel", "by_topology", "chiplet_image"]
 
-#: A chiplet with so many edges for each row of others waits for these rows rather than for what it combines itself.
-URGENT = 10
 #: Bytes that places, 32 bits of granules, reach.
 _PLACES = ROW_BYTES << 32
 _WORD_BYTES = 4
@@ -452,11 +450,10 @@ def _travelling(p: Program, placed: _Placed, topology: Topology, boundaries: Sec
     sources = p.words(RegionKind.SHARED_EDGES, travel.sources)
     hubs, shares = travel.hubs.size, travel.sources.size
     shared = Shared(hubs, homes, offsets, sources, shares, owned.first, owned.count, nodes)
-    edges, count, chiplets = placed.whole.edges, owned.sources.size, owned.chiplets
-    others = needed_list(owned.sources.tolist(), owned.first, owned.end, nodes)
+    listed = needed_list(owned.sources, owned.first, owned.end, nodes)
+    others = p.words(RegionKind.OTHERS, listed)
     exchange = Exchange(
-        boundaries, edges, count, needed, chiplets, travel.matching, out_tiles, shared, topology.weighted,
-        urgent=len(others) * URGENT > count,
+        boundaries, others, listed.size, needed, owned.chiplets, travel.matching, out_tiles, shared
     )  # fmt: skip
     return replace(placed, exchange=exchange)
 

@@ -136,20 +136,18 @@ class Shared:
 class Exchange:
     """Operands of the ring unit: those of LIST, SCATTER and REDUCE.
 
-    `out_tiles` are the tiles into which each vertex has edges that others gather. `urgent`: the list is made before
-    what is combined beside it.
+    `count` of `others` are sources that other chiplets own. `out_tiles` are the tiles into which each vertex has edges
+    that others gather.
     """
 
     boundaries: Operand
-    edges: Operand
-    edge_count: int
+    others: Operand
+    count: int
     needed: Operand
     tiles: int
     in_order: Matching
     out_tiles: Section
     shared: Shared
-    weighted: bool = False
-    urgent: bool = False
 
 
 @dataclass(frozen=True)
@@ -514,7 +512,7 @@ def process(p: Program, plan: LayerPlan, block: Block, search: Search, sums: Sum
 
 def list_needed(p: Program, plan: LayerPlan, ring: Exchange) -> None:
     """Add LIST."""
-    p.command(Opcode.LIST, plan.number, ring, partials=2 * ring.shared.hub_count)
+    p.command(Opcode.LIST, plan.number, ring)
 
 
 def send(p: Program, plan: LayerPlan, block: Block, ring: Exchange, part: Part) -> None:

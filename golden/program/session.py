@@ -26,6 +26,7 @@ _OF_EDGES = {
     RegionKind.DEGREES,
     RegionKind.SCALE_SOURCE,
     RegionKind.SCALE_DESTINATION,
+    RegionKind.OTHERS,
 }
 
 #: What a region is: its kind, its layer, and how many of both come before it.

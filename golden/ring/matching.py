@@ -1,6 +1,6 @@
 """Rows that the filter array takes, its requests, and the rows that the remote array sends (R4-R7, R12-R14)."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -42,9 +42,12 @@ class FilterWindow:
         return taken
 
 
-def needed_list(sources: Iterable[int], first: int, end: int, vertices: int) -> list[int]:
-    """Sort the sources that another chiplet owns, each once; those outside the graph are left out."""
-    return sorted({vid for vid in sources if vid < vertices and not first <= vid < end})
+def needed_list(sources: IntArray, first: int, end: int, vertices: int) -> IntArray:
+    """Sort the sources that another chiplet owns, not `first` up to before `end`, each once.
+
+    Those behind the last of so many `vertices` are halves of partial sums, and are left out.
+    """
+    return np.unique(sources[(sources < vertices) & ((sources < first) | (sources >= end))])
 
 
 def departures(out_tiles: IntArray, chiplets: int, position: int, first_vertex: int) -> list[tuple[int, int]]:

@@ -27,7 +27,7 @@ _DECIDED = {Opcode.LIST: 2, Opcode.SCATTER: 2, Opcode.REDUCE: 2, Opcode.BARRIER:
 RING_OPCODES = tuple(_DECIDED)
 #: Which address adder each operand uses.
 _SLOTS = {
-    Opcode.LIST: ("boundaries", "needed", "edges"),
+    Opcode.LIST: ("boundaries", "needed", "others"),
     Opcode.SCATTER: ("out_tiles", "needed", "combined"),
     Opcode.REDUCE: ("offsets", "hub_homes", "combined", "edges"),
 }
@@ -50,7 +50,7 @@ class ExchangeSettings(data.StructLayout):
 class Control(wiring.Component):
     """One command at a time; units are started in order and waited for.
 
-    LIST: boundary table; list of what is needed, from the edges, beside the commands behind it
+    LIST: boundary table; list of what is needed, beside the commands behind it
     (`hw.ring.list_control.ListControl`). SCATTER: rows both ways once there is the list, part by part, until with the
     last part all chiplets have drained. All but the last part are answered when they are in the queue of those to be
     sent (`hw.ring.send_queue.SendQueue`), with ``beside`` that one too, at once; other commands wait until all parts
@@ -330,11 +330,8 @@ class Control(wiring.Component):
         m.d.comb += [
             operands.boundaries.eq(front.words(Opcode.LIST, "boundaries")),
             operands.needed.eq(front.beats(Opcode.LIST, "needed", self.data_width)),
-            operands.edges.address.eq(front.words(Opcode.LIST, "edges")),
-            operands.edges.words.eq(list_.edge_count << list_.weighted),
-            operands.weighted.eq(list_.weighted),
-            operands.urgent.eq(list_.urgent),
-            operands.partials.eq(list_.partials),
+            operands.others.address.eq(front.words(Opcode.LIST, "others")),
+            operands.others.words.eq(list_.count),
             lister.failed.eq(front.failed),
             lister.loaded.eq(self.loaded),
             lister.listed.eq(self.listed),
@@ -365,7 +362,7 @@ class Control(wiring.Component):
         """Check sizes, and keep those of the rows: while they flow, a further part has rows of the same size."""
         config, rows, front = self.config, self.rows, self._front
         flit = config.width(self.data_width)
-        scatter, reduce, list_ = (front.view(opcode) for opcode in (Opcode.SCATTER, Opcode.REDUCE, Opcode.LIST))
+        scatter, reduce = (front.view(opcode) for opcode in (Opcode.SCATTER, Opcode.REDUCE))
         f_out = Signal(16)
         granules = ((f_out - 1) >> _ELEMENTS_OF_GRANULE) + 1
         m.d.sync += f_out.eq(Mux(front.opcode == Opcode.REDUCE, reduce.f_out, scatter.f_out))
@@ -387,8 +384,7 @@ class Control(wiring.Component):
         follows = Check(scatter.follows & ~(self.reports & (scatter.more | scatter.beside)), scatter.follows)
         unlisted = Check(~listed, Opcode.SCATTER, Error.BAD_OPCODE)
         checks: dict[Opcode, tuple[Check, ...]] = {
-            # An array has fewer than 2^32 words.
-            Opcode.LIST: (ring[Opcode.LIST], Check(list_.weighted & list_.edge_count[-1], list_.edge_count)),
+            Opcode.LIST: (ring[Opcode.LIST],),
             Opcode.SCATTER: (width, unlisted, ring[Opcode.SCATTER], same, follows),
             Opcode.REDUCE: (width,),
             Opcode.BARRIER: (),

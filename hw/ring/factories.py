@@ -13,7 +13,6 @@ from hw.ring.arrival_queue import ArrivalQueue
 from hw.ring.boundary_table import BoundaryTable
 from hw.ring.control import Control
 from hw.ring.credit_crossing import CreditCrossing
-from hw.ring.edge_reader import EdgeReader
 from hw.ring.formats import Flit, RingConfig
 from hw.ring.halo_writer import HaloWriter
 from hw.ring.halt import Halt
@@ -54,7 +53,6 @@ def made(name: str) -> wiring.Component:
         "arrival_queue": lambda: ArrivalQueue(Flit(64), 36),
         "boundary_table": BoundaryTable,
         "control": lambda: Control(RingConfig()),
-        "edge_reader": EdgeReader,
         "credit_crossing": lambda: CreditCrossing(4),
         "packet_router": PacketRouter,
         "halt": Halt,

@@ -13,9 +13,8 @@ __all__ = ["ListControl", "ListSettings"]
 class ListSettings(data.StructLayout):
     """Operands of a LIST.
 
-    ``boundaries``: word address of the table; ``needed``: beat address of the list; ``edges``: `RangeRequest` of the
-    sources; ``weighted``, ``partials``: see `hw.ring.needed_list.NeededList`; ``urgent``: see
-    `hw.ring.edge_reader.EdgeReader`.
+    ``boundaries``: word address of the table; ``needed``: beat address of the list; ``others``: `RangeRequest` of the
+    VIDs that it has.
     """
 
     def __init__(self, address_width: int, data_width: int) -> None:
@@ -24,10 +23,7 @@ class ListSettings(data.StructLayout):
             {
                 "boundaries": words["address"].shape,
                 "needed": beat_address_width(address_width, data_width),
-                "edges": words,
-                "weighted": 1,
-                "urgent": 1,
-                "partials": 32,
+                "others": words,
             }
         )
 

@@ -1,4 +1,4 @@
-"""Needed list: the VIDs of other chiplets among a chiplet's sources, a bit each (R4, R6)."""
+"""Needed list: a bit for each VID whose row a chiplet takes from the ring (R4, R6)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -52,10 +52,10 @@ class _Walk:
 
 
 class NeededList(wiring.Component):
-    """Marks sources in a bitmap, which sorts them and drops duplicates.
+    """Marks VIDs in a bitmap, which sorts them and drops duplicates.
 
     If the graph has no more vertices than the bitmap, the list is kept there, and read as a range of memory would be.
-    Otherwise the bitmap is a window over the VIDs: the edges are read once for every window, and the marks of each are
+    Otherwise the bitmap is a window over the VIDs: they are read once for every window, and the marks of each are
     written to memory. It has as many banks as a beat has words, by the lowest bits of the VID, and in each a word is
     marked in a cycle: words wait for their bank in lanes, so that a beat does not wait for the one before.
 
@@ -76,16 +76,12 @@ class NeededList(wiring.Component):
         Position of this chiplet on the ring.
     boundaries : In
         Boundary table; entries past the number of chiplets hold the number of vertices.
-    edges : In(RangeRequest)
-        Range of the sources.
-    weighted : In(1)
-        A source has two words, of which the first is its VID.
-    partials : In(32)
-        Number of VIDs behind those of the graph that stand for partial sums and are no vertices.
+    others : In(RangeRequest)
+        Range of the VIDs, in any order. Those that the chiplet owns are left out.
     request : stream of `RangeRequest`
-        Requests `edges`, once a window.
+        Requests `others`, once a window.
     i : stream of `RangeBeat`
-        The sources.
+        The VIDs.
     kept : Out(1)
         The list is in the bitmap, from `done` on.
     o : stream of unsigned(32)
@@ -97,7 +93,7 @@ class NeededList(wiring.Component):
     done : Out(1)
         The list is complete.
     error : stream of `ErrorReport`, always ready
-        ``VID_RANGE`` with a VID beyond the graph and its partial sums; it is left out.
+        ``VID_RANGE`` with a VID beyond the graph; it is left out.
 
     Raises
     ------
@@ -117,9 +113,7 @@ class NeededList(wiring.Component):
                 "start": In(1),
                 "position": In(range(chiplets)),
                 "boundaries": In(data.ArrayLayout(32, chiplets + 1)),
-                "edges": In(RangeRequest(address_width)),
-                "weighted": In(1),
-                "partials": In(32),
+                "others": In(RangeRequest(address_width)),
                 "request": Out(stream.Signature(RangeRequest(address_width))),
                 "i": In(stream.Signature(RangeBeat(data_width))),
                 "kept": Out(1),
@@ -136,7 +130,7 @@ class NeededList(wiring.Component):
         m = Module()
         m.submodules.taken = taken = Slice(self.i.payload.shape())
         connect(m, flipped(self.i), taken.i)
-        m.d.comb += self.request.payload.eq(self.edges)
+        m.d.comb += self.request.payload.eq(self.others)
         banks = []
         for n in range(self._banks):
             bank = Memory(
@@ -156,7 +150,7 @@ class NeededList(wiring.Component):
         return m
 
     def _walk(self, m: Module, beats: stream.Interface, banks: _Banks, walk: _Walk) -> None:
-        """For every window request the edges, clear the bitmap, mark their sources; of several have each written."""
+        """For every window request the VIDs, clear the bitmap, mark them; of several windows have each written."""
         # A VID is cut into window, row and bit, so nothing is added or subtracted.
         rows, bit_bits = self.bitmap // self._row, exact_log2(self._row)
         window, row = Signal(32 - exact_log2(self.bitmap) + 1), Signal(exact_log2(rows))
@@ -251,12 +245,11 @@ class NeededList(wiring.Component):
         """Compare the words of a beat, then report one of them in a cycle; mark one in each bank, of any beats."""
         count = self._banks
         vertices = self.boundaries[self.chiplets]
-        # The limits are constant while sources arrive, so they are registered.
-        own_first, own_end, limit = Signal(32), Signal(32), Signal(33)
+        # The limits are constant while VIDs arrive, so they are registered.
+        own_first, own_end = Signal(32), Signal(32)
         m.d.sync += [
             own_first.eq(self.boundaries.as_value().word_select(self.position, 32)),
             own_end.eq((self.boundaries.as_value() >> 32).word_select(self.position, 32)),
-            limit.eq(vertices + self.partials),
         ]
         vids, first = Signal(data.ArrayLayout(32, count)), Signal(32)
         to_mark, to_report, marked, reported = (
@@ -290,12 +283,12 @@ class NeededList(wiring.Component):
             m.d.sync += vids.eq(beats.payload.data)
             for n in range(count):
                 vid = beats.payload.data.word_select(n, 32)
-                real = beats.payload.mask[n] & (~self.weighted if n % 2 else 1)
-                inside = (vid[exact_log2(self.bitmap) :] == window) & (vid < vertices)
+                real, beyond = beats.payload.mask[n], vid >= vertices
+                inside = (vid[exact_log2(self.bitmap) :] == window) & ~beyond
                 own = (vid >= own_first) & (vid < own_end)
                 m.d.sync += [
                     to_mark[n].eq(real & inside & ~own),
-                    to_report[n].eq(real & (vid >= limit) & (window == 0)),
+                    to_report[n].eq(real & beyond & (window == 0)),
                 ]
         heads = [lane.o for lane in lanes]
         m.d.comb += marked.eq(reduce(or_, [self._mark_one(m, n, banks[n], heads, written[n]) for n in range(count)]))

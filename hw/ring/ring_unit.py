@@ -19,7 +19,6 @@ from hw.memory.word_writer import WordWriter
 from hw.memory.write_fence import FENCE
 from hw.ring.boundary_table import BoundaryTable
 from hw.ring.control import RING_OPCODES, Control
-from hw.ring.edge_reader import EdgeReader
 from hw.ring.filter_array import FilterArray
 from hw.ring.formats import POSITION_BITS, Clocks, HaloRows, LinkFlit, MadeRows, Phase, RingConfig
 from hw.ring.halo_limits import HaloLimits
@@ -89,7 +88,7 @@ class _Units:
     reducer: Reducer
     guard: PacketGuard
     lists: SharedReader
-    edges: EdgeReader
+    others: RangeReader
     out_tiles: RangeReader
     # A divided graph.
     shared: SharedLines | None
@@ -257,7 +256,7 @@ class RingUnit(wiring.Component):
             reducer=Reducer(*port, width, self.max_beats),
             guard=PacketGuard(width),
             lists=SharedReader(4 if divided else 3, *port, _LIST_DEPTH),
-            edges=EdgeReader(*port),
+            others=RangeReader(*port, _LIST_DEPTH),
             out_tiles=RangeReader(*port, _TILES_DEPTH),
             shared=SharedLines(config, *port, self.depth) if divided else None,
         )
@@ -268,7 +267,7 @@ class RingUnit(wiring.Component):
 
     def _connect_memory(self, m: Module, units: _Units) -> None:
         """Give every reader its client's end of the arbiter."""
-        readers = (units.lists, units.edges, units.out_tiles, units.sender, units.gather)
+        readers = (units.lists, units.others, units.out_tiles, units.sender, units.gather)
         ends = [(unit.request, unit.beat) for unit in readers]
         ends += [(units.csr.requests[n], units.csr.beats[n]) for n in range(2)]
         for n, (request, beat) in enumerate(ends):
@@ -337,7 +336,7 @@ class RingUnit(wiring.Component):
             connect(m, request, lists.asks[client])
             connect(m, lists.o[client], unit)
         for request, reader, user in (
-            (units.needed.request, units.edges, units.needed.i),
+            (units.needed.request, units.others, units.needed.i),
             (units.parts.out_tiles, units.out_tiles, units.remote_array.i),
         ):
             connect(m, request, reader.i)
@@ -550,10 +549,7 @@ class RingUnit(wiring.Component):
             units.boundaries.start.eq(control.load),
             units.boundaries.address.eq(list_.boundaries),
             needed.start.eq(control.build),
-            needed.edges.eq(list_.edges),
-            needed.weighted.eq(list_.weighted),
-            units.edges.urgent.eq(list_.urgent),
-            needed.partials.eq(list_.partials),
+            needed.others.eq(list_.others),
             list_writer.start.eq(control.build),
             list_writer.address.eq(list_.needed),
             list_writer.ended.eq(needed.done),

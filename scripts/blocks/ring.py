@@ -6,7 +6,7 @@ __all__ = ["BLOCKS"]
 
 #: Parts of the ring unit that are tried alone, side by side, and synthesised as ``configs/default.toml`` has them.
 _RING_PARTS = (
-    "boundary_table", "control", "edge_reader", "packet_router", "halo_writer", "halt", "route_decision",
+    "boundary_table", "control", "packet_router", "halo_writer", "halt", "route_decision",
     "packet_guard", "packet_queue", "reducer", "row_gate", "send_queue", "sender", "local_adder", "shared_reader",
     "sum_writer", "tokens",
 )  # fmt: skip

@@ -18,7 +18,7 @@ from golden.locator.locator import Limits
 from golden.locator.order import check_order
 from golden.locator.partition import check_records
 from golden.locator.record import Record
-from golden.locator.schedule import Choice, Schedule
+from golden.locator.schedule import Choice, Schedule, balanced
 from hw.community.config import CommunityChipletConfig
 from sim.models.records import located
 
@@ -36,7 +36,7 @@ class Search(NamedTuple):
     scheme: Scheme = PAIRS
 
 
-def search_of(graph: Graph, config: CommunityChipletConfig | None, choice: Choice) -> Search | None:
+def search_of(graph: Graph, config: CommunityChipletConfig | None, choice: Choice, chiplets: int = 1) -> Search | None:
     """Return how a chiplet is to locate the communities of a graph.
 
     Parameters
@@ -44,7 +44,10 @@ def search_of(graph: Graph, config: CommunityChipletConfig | None, choice: Choic
     graph, config
         The graph, and sizes of the chiplet; None: it has gather PEs.
     choice
-        What the user wants; the rest is as `golden.locator.schedule.falling` says, and as large as fits.
+        What the user wants; the rest is as `golden.locator.schedule.falling` says, and as large as fits, or on a ring
+        as `golden.locator.schedule.balanced` says.
+    chiplets
+        Of the ring; 1: there is none.
 
     Returns
     -------
@@ -66,7 +69,8 @@ def search_of(graph: Graph, config: CommunityChipletConfig | None, choice: Choic
             )
         return None
     limits = limits_of(config)
-    c_max = limits.c_max if choice.c_max is None else choice.c_max
+    usual = balanced(graph, chiplets * config.pes, limits.c_max) if chiplets > 1 else limits.c_max
+    c_max = usual if choice.c_max is None else choice.c_max
     if not 1 <= c_max <= limits.c_max:
         raise InputError("c_max", f"is {c_max}", f"1..{limits.c_max} ([locator] c_max)")
     scheme = Scheme.named(choice.scheme, choice.k, config.community.partners, config.community.columns)

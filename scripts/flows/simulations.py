@@ -191,7 +191,7 @@ def place(
     graph, began = problem.graph, time.perf_counter()
     config, ring = sizes.community, sizes.ring
     parts = chiplets = sizes.chiplets
-    search = search_of(graph, config, choice)
+    search = search_of(graph, config, choice, chiplets)
     if graph.graph_of is not None and (chiplets > 1 or config):
         # No row of a small graph travels, and its vertex is in the tile of its nodes.
         position, placement = graphs_apart(graph, chiplets)

@@ -8,7 +8,6 @@ from hw.memory.axi_merge import AXIMerge
 from hw.memory.word_writer import WordWriter
 from hw.ring.boundary_table import BoundaryTable
 from hw.ring.control import Control
-from hw.ring.edge_reader import EdgeReader
 from hw.ring.filter_array import FilterArray
 from hw.ring.filter_generator import FilterGenerator
 from hw.ring.formats import RingConfig
@@ -61,7 +60,6 @@ def _parts() -> dict[str, Any]:
     return {
         "remote": RemoteArray(DATA),
         "needed": NeededList(32, CHIPLETS, BITMAP, DATA),
-        "edges": EdgeReader(32, DATA),
         "filter": FilterArray(32, CHIPLETS, ENTRIES),
         "generator": FilterGenerator(groups=4, pes=2, sources=3),
         "watch": LinkWatch(),

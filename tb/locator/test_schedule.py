@@ -7,7 +7,7 @@ from contracts.errors import InputError
 from golden.datasets import load
 from golden.locator.locator import Limits, locate
 from golden.locator.partition import partition
-from golden.locator.schedule import ANY, SLOW, Choice, Schedule, falling, quarter
+from golden.locator.schedule import ANY, SLOW, Choice, Schedule, balanced, falling, quarter
 
 
 def thresholds(schedule: Schedule) -> list[int]:
@@ -126,6 +126,25 @@ def test_small_graphs_come_apart_by_default(name: str, hubs: int, communities: i
 @pytest.mark.parametrize(("nodes", "most"), [(1, 5), (23, 5), (24, 6), (255, 63), (256, 64), (10_000, 64)])
 def test_a_community_is_a_quarter_of_the_graph_at_most(nodes: int, most: int) -> None:
     assert quarter(load(f"synthetic:empty,nodes={nodes}")) == most
+
+
+@pytest.mark.parametrize(
+    ("name", "pes", "most"),
+    [
+        ("empty,nodes=3200", 32, 10),
+        ("empty,nodes=3200", 128, 6),
+        ("empty,nodes=1", 32, 6),
+        ("empty,nodes=320000", 32, 32),
+        # Whole cliques, unless a PE has fewer vertices.
+        ("caveman,nodes=1800,degree=19", 32, 20),
+        ("caveman,nodes=1800,degree=19", 128, 14),
+        # Neighbours have no neighbours in common.
+        ("bipartite,nodes=1000,degree=16", 32, 6),
+        ("grid,nodes=1600", 32, 6),
+    ],
+)
+def test_communities_of_a_ring_are_small_unless_they_share_sums(name: str, pes: int, most: int) -> None:
+    assert balanced(load(f"synthetic:{name}"), pes, 32) == most
 
 
 def test_what_is_not_chosen_follows_from_the_graph() -> None:

@@ -31,6 +31,7 @@ KINDS: dict[str, set[RegionKind]] = {
     "program": {RegionKind.PROGRAM},
     "out_tiles": {RegionKind.OUT_TILES},
     "boundaries": {RegionKind.BOUNDARIES},
+    "others": {RegionKind.OTHERS},
     "needed": {RegionKind.NEEDED},
     "hub_homes": {RegionKind.HUB_HOMES},
 }

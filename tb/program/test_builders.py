@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from contracts import Model, Opcode, RegionKind, Split
+from contracts import LINE_BYTES, Model, Opcode, RegionKind, Split
 from contracts.dnp.config import ProcessorConfig
 from contracts.errors import InputError
 from contracts.weights import Traffic, WeightRoom
@@ -259,13 +259,13 @@ def test_a_listing_says_which_line_of_a_region() -> None:
     assert f"offsets=tiles[0]+2 @{region.line + 2}, edges=tiles[0]+4 @{region.line + 4}, " in said[0]
 
 
-@pytest.mark.parametrize(("others", "urgent"), [(0, 0), (3, 0), (4, 1), (20, 1)])
-def test_lists_of_many_rows_of_others_are_urgent(others: int, urgent: int) -> None:
-    """Two chiplets of 20 vertices; more than ten rows of others for a hundred edges are many."""
-    own = [(vid, (vid + 1) % 20) for vid in range(20)]
-    pairs = [*own[: 20 - others], *((vid, 20 + vid) for vid in range(others))]
+def test_a_list_has_each_row_of_others_once() -> None:
+    """Of two chiplets with 20 vertices each: sources of the other one, in their order."""
+    pairs = [(0, 25), (1, 25), (3, 22), (3, 39), (4, 5)]
     problem = problem_of(40, pairs, [3], Model.GIN, "relu", 1)
-    image = build_images(problem, Placement.ranges(40, 2))[0]
-    (listed,) = (command.fields for command in image.commands if command.opcode == Opcode.LIST)
-    assert listed["edge_count"] == 40 - others
-    assert listed["urgent"] == urgent
+    for image, others in zip(build_images(problem, Placement.ranges(40, 2)), ([22, 25, 39], [0, 1, 3]), strict=True):
+        (listed,) = (command for command in image.commands if command.opcode == Opcode.LIST)
+        region = listed.references["others"][0]
+        assert region.kind == RegionKind.OTHERS
+        words = np.frombuffer(image.data, "<u4", listed.fields["count"], LINE_BYTES * region.line)
+        assert words.tolist() == others

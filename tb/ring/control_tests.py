@@ -147,10 +147,7 @@ class Commands:
 
     async def begin_list(self) -> None:
         """Take a LIST to its first phase: it is answered at once."""
-        weighted = self.bench.random.getrandbits(1)
-        edges = self.bench.random.getrandbits(32 - weighted)
-        fields = {"tiles": self.chiplets, "weighted": weighted, "edge_count": edges}
-        given = await self.give(Opcode.LIST, fields, [])
+        given = await self.give(Opcode.LIST, {"tiles": self.chiplets}, [])
         await self.edge
         assert self.pulses == []
         await self.edge
@@ -162,9 +159,8 @@ class Commands:
         assert settings == {
             "boundaries": self.words(given["boundaries"]),
             "needed": (self.base + given["needed"]) * LINE_BYTES * 8 // DATA % ADDRESSES,
-            "edges": {"address": self.words(given["edges"]), "words": edges << weighted},
-            "weighted": weighted, "urgent": given["urgent"], "partials": given["partials"],
-        }  # fmt: skip
+            "others": {"address": self.words(given["others"]), "words": given["count"]},
+        }
 
     async def list(self, fails_in: str = "") -> None:
         """Take a LIST through its phases, in which commands are taken, or to the one in which it fails."""
@@ -438,7 +434,7 @@ async def commands_step_through_their_phases(dut: Any, stall: float) -> None:
         await control.scatter_behind_list(beside=0, more=1)
         await control.scatter(0, first=False)
         await control.passes_list()
-        await control.waits_for_list(Opcode.LIST, {"tiles": control.chiplets, "weighted": 0}, ["load"])
+        await control.waits_for_list(Opcode.LIST, {"tiles": control.chiplets}, ["load"])
         await control.flag("loaded", ["build"])
         await control.flag("listed", [])
         await control.until_asked(1)
@@ -457,14 +453,12 @@ async def commands_step_through_their_phases(dut: Any, stall: float) -> None:
             for opcode in (Opcode.SCATTER, Opcode.REDUCE):
                 await control.refused(opcode, {"f_out": f_out}, Error.BAD_OPERAND, f_out)
         tiles = control.chiplets ^ 1 << source.randrange(8)
-        await control.refused(Opcode.LIST, {"tiles": tiles, "weighted": 0}, Error.BAD_OPERAND, tiles)
-        many = {"tiles": control.chiplets, "weighted": 1, "edge_count": 1 << 31}
-        await control.refused(Opcode.LIST, many, Error.BAD_OPERAND, 1 << 31)
+        await control.refused(Opcode.LIST, {"tiles": tiles}, Error.BAD_OPERAND, tiles)
         await control.list()
         await control.refused(Opcode.SCATTER, {"f_out": 3, "tiles": tiles}, Error.BAD_OPERAND, tiles)
         beyond = (1 << LINE_BITS) - control.base
-        for name in ("boundaries", "edges", "needed"):
-            wrong = {"tiles": control.chiplets, "weighted": 0, name: beyond}
+        for name in ("boundaries", "others", "needed"):
+            wrong = {"tiles": control.chiplets, name: beyond}
             await control.refused(Opcode.LIST, wrong, Error.BAD_OPERAND, beyond)
         for name in ("hub_homes", "offsets", "edges", "combined"):
             await control.refused(Opcode.REDUCE, {"f_out": 3, name: beyond}, Error.BAD_OPERAND, beyond)

@@ -15,7 +15,6 @@ from tb.ring.part_bench import begin
 
 __all__ = [
     "a_reader_serves_who_is_selected",
-    "edges_are_read_as_far_ahead_as_is_urgent",
     "two_managers_share_a_port",
 ]
 
@@ -130,39 +129,6 @@ class Port:
 def anything(source: random.Random, channel: str, bits: dict[str, int]) -> dict[str, int]:
     """Return random fields."""
     return {name: source.getrandbits(bits[name]) for name in CHANNELS[channel]}
-
-
-@cocotb.test()
-@cocotb.parametrize(idle=[0.0, 0.4], stall=[0.0, 0.6])
-async def edges_are_read_as_far_ahead_as_is_urgent(dut: Any, idle: float, stall: float) -> None:
-    """Ask a slow memory for at most 64 beats, or for 512; each range comes whole."""
-    bench = await begin(dut, idle=idle, stall=stall)
-    source: random.Random = bench.random
-    requests: deque[dict[str, int]] = deque()
-    bench.take("edges_request", requests.append)
-    for turn in range(6):
-        urgent, count = turn % 2, source.randrange(2000, 2600)
-        address = source.randrange((1 << 30) - count)
-        dut.edges_urgent.value = urgent
-        beats = range(address // LANES, (address + count - 1) // LANES + 1)
-        expected = []
-        for beat in beats:
-            mask = sum((address <= beat * LANES + lane < address + count) << lane for lane in range(LANES))
-            last = int(beat == beats[-1])
-            expected.append({"data": whole(beat), "mask": mask, "last": last, "error": 0})
-        bench.expect("edges_o", expected)
-        bench.drive("edges_i", [{"address": address, "words": count}])
-        given, most = 0, 0
-        while given < len(beats):
-            await bench.cycles(source.choice((1, 1, 1, 300)))
-            asked = sum(request["length"] + 1 for request in requests)
-            most = max(most, asked + bench.drivers["edges_beat"].busy_words)
-            while requests:
-                come = burst(requests.popleft())
-                bench.drive("edges_beat", come)
-                given += len(come)
-        await bench.drain()
-        assert (32, 256)[urgent] < most <= (64, 512)[urgent], urgent
 
 
 @cocotb.test()

@@ -30,7 +30,7 @@ def test_departures_name_the_farthest_consumer() -> None:
 
 
 def test_needed_list_sorts_drops_and_leaves_out() -> None:
-    assert needed_list([9, 3, 4, 9, 0, 30], 3, 6, 10) == [0, 9]
+    assert needed_list(np.array([9, 3, 4, 9, 0, 30]), 3, 6, 10).tolist() == [0, 9]
 
 
 def served(groups: Sequence[Sequence[int]], window: int, bounded: bool) -> bool:
