@@ -166,7 +166,7 @@ class RegionKind(_Documented):
         "u32 x cells: IDs of other chiplets' vertices, each with the lowest bits of its cell, in an empty cell with "
         "others; then i16 rows x cells: their attributes",
     )
-    OTHERS = 31, "u32 x rows: VIDs of other chiplets among the sources, each once, ascending"
+    OTHERS = 31, "u32 x rows: VIDs of other chiplets among the sources, each once, those of a beat in different banks"
 
 
 class PacketKind(_Documented):

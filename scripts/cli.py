@@ -152,7 +152,9 @@ def run(
     c_max: Annotated[
         int | None,
         typer.Option(
-            "--c-max", help="Largest community, in vertices.  [default: as large as configured]", show_default=False
+            "--c-max",
+            help="Largest community, in vertices.  [default: as large as configured; on a ring a part of a PE's share]",
+            show_default=False,
         ),
     ] = None,
     scheme: Annotated[

@@ -36,7 +36,7 @@ from golden.program.layer import (
     layer,
 )
 from golden.program.program import Program, Reference, Section
-from golden.ring.matching import needed_list
+from golden.ring.matching import needed_list, over_banks
 
 __all__ = ["Owned", "Travel", "by_topology", "chiplet_image"]
 
@@ -451,7 +451,7 @@ def _travelling(p: Program, placed: _Placed, topology: Topology, boundaries: Sec
     hubs, shares = travel.hubs.size, travel.sources.size
     shared = Shared(hubs, homes, offsets, sources, shares, owned.first, owned.count, nodes)
     listed = needed_list(owned.sources, owned.first, owned.end, nodes)
-    others = p.words(RegionKind.OTHERS, listed)
+    others = p.words(RegionKind.OTHERS, over_banks(listed))
     exchange = Exchange(
         boundaries, others, listed.size, needed, owned.chiplets, travel.matching, out_tiles, shared
     )  # fmt: skip

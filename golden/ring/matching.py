@@ -6,7 +6,10 @@ import numpy as np
 
 from golden.graph import IntArray
 
-__all__ = ["FilterWindow", "bound_of", "departures", "filter_requests", "needed_list"]
+__all__ = ["FilterWindow", "bound_of", "departures", "filter_requests", "needed_list", "over_banks"]
+
+#: Words of the widest beat.
+_BANKS = 16
 
 
 class FilterWindow:
@@ -48,6 +51,23 @@ def needed_list(sources: IntArray, first: int, end: int, vertices: int) -> IntAr
     Those behind the last of so many `vertices` are halves of partial sums, and are left out.
     """
     return np.unique(sources[(sources < vertices) & ((sources < first) | (sources >= end))])
+
+
+def over_banks(vids: IntArray) -> IntArray:
+    """Return VIDs in an order in which a beat has as few as it can of the same bank of the needed list.
+
+    The lowest bits choose the bank, and in each one is marked in a cycle.
+
+    Parameters
+    ----------
+    vids
+        int64 [rows], ascending.
+    """
+    banks = vids % _BANKS
+    by_bank = np.argsort(banks, kind="stable")
+    turn = np.empty_like(vids)
+    turn[by_bank] = np.arange(vids.size) - np.searchsorted(banks[by_bank], banks[by_bank])
+    return vids[np.lexsort((banks, turn))]
 
 
 def departures(out_tiles: IntArray, chiplets: int, position: int, first_vertex: int) -> list[tuple[int, int]]:

@@ -62,7 +62,7 @@ class RingConfig(Parameters):
     window
         Needed VIDs of an owner that the filter array holds at a time.
     bitmap
-        Vertices that the needed list covers in one pass over the edges; a bit of block RAM each.
+        Vertices that the needed list covers in one pass over the VIDs it has; a bit of block RAM each.
     requests
         Beside an attribute core, pieces of bursts of a divided graph that are under way.
     reply_beats

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from golden.ring.matching import FilterWindow, bound_of, departures, filter_requests, needed_list
+from golden.ring.matching import FilterWindow, bound_of, departures, filter_requests, needed_list, over_banks
 
 
 def test_r7_worked_example_of_both_modes() -> None:
@@ -31,6 +31,17 @@ def test_departures_name_the_farthest_consumer() -> None:
 
 def test_needed_list_sorts_drops_and_leaves_out() -> None:
     assert needed_list(np.array([9, 3, 4, 9, 0, 30]), 3, 6, 10).tolist() == [0, 9]
+
+
+@given(st.sets(st.integers(0, 999)))
+def test_vids_of_a_beat_are_in_different_banks(vids: set[int]) -> None:
+    """Each turn has one of every bank that still has some, so no order has fewer of one bank in a beat of 8 or 16."""
+    ordered = over_banks(np.array(sorted(vids), dtype=np.int64)).tolist()
+    assert sorted(ordered) == sorted(vids)
+    left = [sorted(vid for vid in vids if vid % 16 == bank) for bank in range(16)]
+    while any(left):
+        for bank in left:
+            assert not bank or ordered.pop(0) == bank.pop(0)
 
 
 def served(groups: Sequence[Sequence[int]], window: int, bounded: bool) -> bool:
