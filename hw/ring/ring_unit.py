@@ -44,9 +44,9 @@ from hw.stream.queue import Queue
 
 __all__ = ["RING_OPCODES", "RingUnit"]
 
-#: Beats that may have been asked for: of lists; of the tiles that need the rows that are sent, of which few are needed,
-#: so that the engine does not wait for its own.
-_LIST_DEPTH, _TILES_DEPTH = 64, 32
+#: Beats that may have been asked for: of lists; of VIDs of others, for which all rows wait; of the tiles that need the
+#: rows that are sent, of which few are needed, so that the engine does not wait for its own.
+_LIST_DEPTH, _OTHERS_DEPTH, _TILES_DEPTH = 64, 512, 32
 #: Flits for this chiplet that may wait. A link brings a row a cycle, but units take it in two flits or more.
 _RECEIVED = 16
 #: Clients of the reader of lists.
@@ -256,7 +256,7 @@ class RingUnit(wiring.Component):
             reducer=Reducer(*port, width, self.max_beats),
             guard=PacketGuard(width),
             lists=SharedReader(4 if divided else 3, *port, _LIST_DEPTH),
-            others=RangeReader(*port, _LIST_DEPTH),
+            others=RangeReader(*port, _OTHERS_DEPTH),
             out_tiles=RangeReader(*port, _TILES_DEPTH),
             shared=SharedLines(config, *port, self.depth) if divided else None,
         )
