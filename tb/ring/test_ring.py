@@ -208,9 +208,11 @@ def test_errors_are_told_to_all_and_nothing_hangs(tmp_path: Path) -> None:
         expected.append([error if n == chiplet else Error.PEER for n in range(chiplets)])
 
     breaks(1, Error.VID_RANGE, patched(images[1], RegionKind.EDGES, 3, 1000))
+    breaks(1, Error.VID_RANGE, patched(images[1], RegionKind.OTHERS, 3, 1000))
     breaks(2, Error.TILE_RANGE, patched(images[2], RegionKind.OUT_TILES, 4, 0x80000000))
-    edges = images[1].region(RegionKind.EDGES)
-    breaks(1, Error.MEMORY_READ, reads=(edges.address, edges.address + 7))
+    for kind in (RegionKind.EDGES, RegionKind.OTHERS):
+        region = images[1].region(kind)
+        breaks(1, Error.MEMORY_READ, reads=(region.address, region.address + 7))
     features = images[0].region(RegionKind.FEATURES_SPARSE)
     breaks(0, Error.MEMORY_READ, reads=(features.address, features.address + 7))
     # A good run afterwards: the reset before it has cleared everything.
