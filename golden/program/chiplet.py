@@ -149,7 +149,6 @@ class _Placed:
     own: Section | None
     sums: Callable[[int, Rest | None], Sequence[Sums]]
     ahead: int
-    whole: Sums
     out_tiles: Section | None
     exchange: Exchange | None = None
 
@@ -329,7 +328,7 @@ def _topology(
     def summed(f_out: int, rest: Rest | None) -> Sequence[Sums]:
         return [whole] if cut is None else cut[row_bytes(f_out), None if rest is None else rest.sparse]
 
-    return _Placed(owned, source, own, summed, ahead, whole, out_tiles)
+    return _Placed(owned, source, own, summed, ahead, out_tiles)
 
 
 def _weights(topology: Topology, owned: Owned) -> Int16Array | None:

@@ -44,10 +44,10 @@ def search_of(graph: Graph, config: CommunityChipletConfig | None, choice: Choic
     graph, config
         The graph, and sizes of the chiplet; None: it has gather PEs.
     choice
-        What the user wants; the rest is as `golden.locator.schedule.falling` says, and as large as fits, or on a ring
-        as `golden.locator.schedule.balanced` says.
+        What the user wants. `golden.locator.schedule.falling` finds the other thresholds. Communities are as large as
+        fits, on a ring as `golden.locator.schedule.balanced` limits them.
     chiplets
-        Of the ring; 1: there is none.
+        Number of chiplets of the ring, or 1.
 
     Returns
     -------
@@ -69,8 +69,9 @@ def search_of(graph: Graph, config: CommunityChipletConfig | None, choice: Choic
             )
         return None
     limits = limits_of(config)
-    usual = balanced(graph, chiplets * config.pes, limits.c_max) if chiplets > 1 else limits.c_max
-    c_max = usual if choice.c_max is None else choice.c_max
+    c_max = choice.c_max
+    if c_max is None:
+        c_max = balanced(graph, chiplets * config.pes, limits.c_max) if chiplets > 1 else limits.c_max
     if not 1 <= c_max <= limits.c_max:
         raise InputError("c_max", f"is {c_max}", f"1..{limits.c_max} ([locator] c_max)")
     scheme = Scheme.named(choice.scheme, choice.k, config.community.partners, config.community.columns)
