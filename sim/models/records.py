@@ -4,60 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
 
 from contracts import RECORD_HEADER
 from golden.locator.record import BEAT_BITS, Record, records_of
-from hw.community.engine import CommunityEngine
 from sim.models.recorders import recording
 
-__all__ = ["Source", "located", "record_source"]
-
-#: Attributes that name the part of a machine that the engine is in; instances in Verilog have the same names.
-_AROUND = ("machine", "engine")
-
-
-class Source(NamedTuple):
-    """Where records are handed out in a design.
-
-    Attributes
-    ----------
-    path
-        Of the instance, from the design on.
-    streams
-        Streams of records that it has.
-    """
-
-    path: str
-    streams: int
-
-    def signals(self, design: str, name: str) -> str:
-        """Return the signal `name` of all streams, that of stream 0 lowest, in a design of this instance name."""
-        wires = [f"{design}.{self.path}.records__{n}__{name}" for n in reversed(range(self.streams))]
-        return f"{{{', '.join(wires)}}}"
-
-
-def record_source(component: Any) -> Source | None:
-    """Find the locator of a community engine in the chiplet or machine around it.
-
-    Parameters
-    ----------
-    component
-        A machine, or anything else.
-
-    Returns
-    -------
-    Source or None
-        None if there is no such engine.
-    """
-    path: list[str] = []
-    while not isinstance(component, CommunityEngine):
-        name = next((name for name in _AROUND if hasattr(component, name)), None)
-        if name is None:
-            return None
-        component = getattr(component, name)
-        path.append(name)
-    return Source(".".join([*path, "locator"]), component.config.locator.outputs)
+__all__ = ["located"]
 
 
 def located(directory: Path, number: int = 0) -> list[list[Record]]:

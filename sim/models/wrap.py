@@ -13,7 +13,7 @@ from amaranth.lib import wiring
 from contracts.memory_ports import sharing
 from hw.memory.axi import ATTRIBUTES
 from sim.models.activity import WINDOW
-from sim.models.records import record_source
+from sim.models.record_streams import record_source
 from sim.models.verilog import Pin, held, instance, vector
 
 __all__ = ["CONTROLS", "COUNTERS", "PAGE_BYTES", "SOURCES", "MemoryModel", "ports_of", "sources_of", "wrapper"]

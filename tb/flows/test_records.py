@@ -28,8 +28,9 @@ from scripts.flows.progress import Steps, building, simulating
 from scripts.flows.run import Request
 from scripts.flows.schema import Thresholds
 from scripts.flows.simulations import Simulated, place, simulate
+from sim.models.record_streams import record_source
 from sim.models.recorders import recording
-from sim.models.records import located, record_source
+from sim.models.records import located
 from tb.flows.configurations import small_community
 from tb.flows.results import run
 
