@@ -162,6 +162,8 @@ class HubSums(wiring.Component):
         m.submodules.additions = numbers = Memory(shape=self.owed_bits, depth=config.slots, init=[])
         number_write = numbers.write_port()
         number, check = (numbers.read_port(transparent_for=(number_write,)) for _ in range(2))
+        # Like a sum: rows of a hub end in the same chunk.
+        counted = Signal(self.owed_bits, reset_less=True)
         slot_at = exact_log2(config.chunks)
         written = Mux(adds, third.place, self.clear.payload)
         m.d.comb += [
@@ -176,17 +178,20 @@ class HubSums(wiring.Component):
             begin.en.eq(adds | clears),
             begin.addr.eq(written),
             begin.data.eq(adds),
-            number.addr.eq(second.place >> slot_at),
+            number.addr.eq(place >> slot_at),
             number.en.eq(~stalled),
             number_write.en.eq((adds & third.last) | clears),
             number_write.addr.eq(written >> slot_at),
-            number_write.data.eq(Mux(adds, number.data + 1, 0)),
+            number_write.data.eq(Mux(adds, counted + 1, 0)),
             check.en.eq(1),
             check.addr.eq(self.added.address),
             self.added.data.eq(check.data),
         ]
         with m.If(~stalled):
-            m.d.sync += summed.eq(Mux(second.near, write.data, read.data))
+            m.d.sync += [
+                summed.eq(Mux(second.near, write.data, read.data)),
+                counted.eq(Mux(second.near, number_write.data, number.data)),
+            ]
             with m.If(~second.near & ~has_begun.data):
                 m.d.sync += summed.eq(0)
         return summed

@@ -111,7 +111,7 @@ class HubUnit(wiring.Component):
         self._waiting, self._taken = Queue(wait, _SERVED), Signal(wait, reset_less=True)
         #: A hub gets a slot, and its sum is wanted.
         self._new, self._summed = Signal(), Signal()
-        self._puts, self._circulates = Signal(), Signal()
+        self._puts, self._circulates, self._counting = Signal(), Signal(), Signal()
         self._looking, self._serving, self._adding = Signal(), Signal(), Signal()
         self._newest = Signal(self.hubs.row_bits)
         super().__init__(
@@ -187,7 +187,8 @@ class HubUnit(wiring.Component):
         looks, wish, again = Signal(), Signal(config.hub_request, reset_less=True), Signal()
         count, nobody, newest = Signal(hubs.row_bits + 1), wish.apart, Signal(hubs.row_bits)
         full, known, kept, room, settles = (Signal(name=name) for name in ("full", "known", "kept", "room", "settles"))
-        new, slot, puts, owner = self._new, Signal(hubs.row_bits), self._puts, wish.vid >> self.shift
+        new, slot, owner = self._new, Signal(hubs.row_bits), wish.vid >> self.shift
+        placed = Signal.like(taken, name="placed", reset_less=True)
         last_slot = (1 << hubs.row_bits) - 1
         m.d.comb += [
             full.eq(count[-1]),
@@ -199,7 +200,6 @@ class HubUnit(wiring.Component):
             settles.eq(looks & (room | nobody) & (wanted.i.ready | known | (full & ~kept))),
             new.eq(settles & ~known & (kept | ~full)),
             self._summed.eq((wish.vid - self.first)[: config.vid_bits + 1] < self.vertices),
-            puts.eq(settles & ~nobody),
             asks.ready.eq((~looks | settles) & ~self._clearing),
             read.en.eq(asks.ready),
             read.addr.eq(asked.vid >> self.shift),
@@ -207,8 +207,8 @@ class HubUnit(wiring.Component):
             write.addr.eq(Mux(self._clearing, self._to_clear, owner)),
             write.data.epoch.eq(Mux(self._clearing, 0, self._epoch)),
             write.data.slot.eq(slot),
-            waiting.i.valid.eq(puts | self._circulates),
-            waiting.i.payload.eq(Mux(puts, Cat(slot, wish.pe, wish.slot, wish.alone), taken)),
+            waiting.i.valid.eq(self._puts | self._circulates),
+            waiting.i.payload.eq(Mux(self._puts, placed, taken)),
             wanted.i.valid.eq(new),
             wanted.i.payload.eq(wish.vid),
             self._newest.eq(slot),
@@ -219,7 +219,14 @@ class HubUnit(wiring.Component):
             self.overflow.payload.eq(wish.vid),
         ]
         # Requests that are looked at again always find a place.
-        m.d.sync += room.eq(waiting.level < _SERVED - 4)
+        m.d.sync += [
+            room.eq(waiting.level < _SERVED - 5),
+            self._puts.eq(settles & ~nobody),
+            *(
+                placed[name].eq(value)
+                for name, value in {"hub": slot, "pe": wish.pe, "slot": wish.slot, "alone": wish.alone}.items()
+            ),
+        ]
         with m.If(asks.ready):
             m.d.sync += [
                 looks.eq(asks.valid),
@@ -229,7 +236,7 @@ class HubUnit(wiring.Component):
             ]
         m.d.sync += count.eq(Mux(self.start & ~self._again, 0, count + (new & ~kept)))
         m.d.comb += [
-            self.asking.eq(self.i.valid | self.ahead.valid | asks.valid | looks),
+            self.asking.eq(self.i.valid | self.ahead.valid | asks.valid | looks | self._counting),
             self._looking.eq(asks.valid | looks),
         ]
         m.d.sync += [
@@ -243,18 +250,28 @@ class HubUnit(wiring.Component):
         return self._count_requests(m, slot, settles & ~nobody & (known | ~full))
 
     def _count_requests(self, m: Module, slot: Value, more: Value) -> Any:
-        """Count requests of each slot's row from its allocation on; return a port that reads the numbers."""
+        """Count requests of each slot's row from its allocation on; return a port that reads the numbers.
+
+        A number is read when its slot is known, and written a cycle later.
+        """
         m.submodules.requested = numbers = memory.Memory(shape=self._owed_bits, depth=self.hubs.width, init=[])
         write = numbers.write_port()
         read, check = numbers.read_port(transparent_for=(write,)), numbers.read_port()
-        fresh, adds, at = Signal(), Signal(), Signal(self.hubs.row_bits)
-        m.d.sync += [fresh.eq(self._new & ~self._repeats), adds.eq(more & ~self._repeats), at.eq(slot)]
+        step = data.StructLayout({"fresh": 1, "adds": 1, "slot": self.hubs.row_bits})
+        reads, writes = Signal(step, name="number_read"), Signal(step, name="number_written")
+        m.d.sync += [
+            reads.fresh.eq(self._new & ~self._repeats),
+            reads.adds.eq(more & ~self._repeats),
+            reads.slot.eq(slot),
+            writes.eq(reads),
+        ]
         m.d.comb += [
             read.en.eq(1),
-            read.addr.eq(slot),
-            write.en.eq(fresh | adds),
-            write.addr.eq(at),
-            write.data.eq(Mux(fresh, 0, read.data) + adds),
+            read.addr.eq(reads.slot),
+            write.en.eq(writes.fresh | writes.adds),
+            write.addr.eq(writes.slot),
+            write.data.eq(Mux(writes.fresh, 0, read.data) + writes.adds),
+            self._counting.eq(reads.fresh | reads.adds | write.en),
         ]
         return check
 
@@ -303,17 +320,19 @@ class HubUnit(wiring.Component):
     def _serve_rows(self, m: Module) -> None:
         """Send the row of a request if it is there, beat by beat; otherwise look at the request again later.
 
-        A row is there a cycle after it was written, so no beat is read while it is written.
+        A row is there a cycle after it was written, so no beat is read while it is written. Whether it is there is
+        judged behind a register of the block RAM, a cycle after it was read.
         """
         waiting, taken, row = self._waiting, self._taken, self.row.payload
         there, kept = registered_read(m, self._there, "row_there"), registered_read(m, self._kept, "kept_row")
-        looked, is_there, serves, moves, sends = (
-            Signal(name=name) for name in ("looked", "is_there", "serves", "moves", "sends")
+        looks, looked, is_there, serves, moves, sends = (
+            Signal(name=name) for name in ("looks", "looked", "is_there", "serves", "moves", "sends")
         )
+        next_, epoch = Signal.like(taken, name="next"), Signal.like(there.data, name="row_epoch", reset_less=True)
         out_beat = Signal(max(1, self._beat_bits))
         ends = out_beat == (self.settings.f_out - 1) >> exact_log2(self.config.pe.elements)
         m.d.comb += [
-            is_there.eq(there.data == self._epoch),
+            is_there.eq(epoch == self._epoch),
             sends.eq(~self.row.valid | self.row.ready),
             serves.eq(looked & is_there & sends),
             self._circulates.eq(looked & ~is_there),
@@ -324,10 +343,16 @@ class HubUnit(wiring.Component):
             kept.addr.eq(Cat(out_beat[: self._beat_bits], taken.hub)),
             kept.en.eq(sends),
             row.data.eq(kept.data),
-            self._serving.eq((waiting.level != 0) | looked | self.row.valid),
+            self._serving.eq(self._puts | (waiting.level != 0) | looks | looked | self.row.valid),
         ]
         with m.If(moves):
-            m.d.sync += [looked.eq(waiting.o.valid), taken.eq(waiting.o.payload)]
+            m.d.sync += [
+                looks.eq(waiting.o.valid),
+                next_.eq(waiting.o.payload),
+                looked.eq(looks),
+                taken.eq(next_),
+                epoch.eq(there.data),
+            ]
         with m.If(serves):
             m.d.sync += out_beat.eq(Mux(ends, 0, out_beat + 1))
         with m.If(sends):
@@ -347,48 +372,60 @@ class HubUnit(wiring.Component):
         ]
 
     def _add(self, m: Module) -> None:
-        """Find the slots of partial sums."""
+        """Find the slots of partial sums: read in a cycle, judged behind a register of the block RAM in the next."""
         read, add = registered_read(m, self._slots, "partial_slot"), self._sums.add
-        partial, held, known = Signal(self.config.partial, reset_less=True), Signal(), Signal()
+        taken, partial = (Signal(self.config.partial, name=name, reset_less=True) for name in ("came", "partial"))
+        entry, comes, held, known = Signal.like(read.data, name="entry", reset_less=True), Signal(), Signal(), Signal()
         m.d.comb += [
-            known.eq(read.data.epoch == self._epoch),
+            known.eq(entry.epoch == self._epoch),
             self.partial.ready.eq(~held | ~known | add.ready),
             read.en.eq(self.partial.ready),
             read.addr.eq(self.partial.payload.vid >> self.shift),
             add.valid.eq(held & known),
-            add.payload.place.eq(Cat(partial.chunk, read.data.slot)),
+            add.payload.place.eq(Cat(partial.chunk, entry.slot)),
             add.payload.data.eq(partial.data),
             add.payload.last.eq(partial.last),
-            self._adding.eq(held | self._sums.busy),
+            self._adding.eq(comes | held | self._sums.busy),
         ]
         with m.If(self.partial.ready):
-            m.d.sync += [held.eq(self.partial.valid), partial.eq(self.partial.payload)]
+            m.d.sync += [
+                comes.eq(self.partial.valid),
+                taken.eq(self.partial.payload),
+                held.eq(comes),
+                partial.eq(taken),
+                entry.eq(read.data),
+            ]
             if self.config.shares:
                 # The registers' reset: a gate for each bit where the sum is read would take 500 LUTs in every PE.
-                with m.If(self.partial.payload.empty):
+                with m.If(taken.empty):
                     m.d.sync += partial.data.as_value().eq(0)
 
     def _send_sums(self, m: Module, asked: Any) -> None:
         """Look at all summed hubs in turn: complete ones leave, the others circulate until they are complete.
 
         A prefetched hub may have no request, and its row may still be outstanding. Additions of the layer before are
-        forgotten when the row comes.
+        forgotten when the row comes. What is known of a hub is read, kept in registers and judged a cycle later: a hub
+        that is completed meanwhile is found at its next turn.
         """
-        sums, new = self._sums, Signal()
-        m.d.comb += new.eq(self._new & self._summed)
+        sums, new, newest = self._sums, Signal(), Signal(self.hubs.row_bits, reset_less=True)
+        # A cycle later than its slot is found.
+        m.d.sync += [new.eq(self._new & self._summed), newest.eq(self._newest)]
         m.submodules.unfinished = unfinished = ResetInserter(self.start)(Queue(self.hubs.row_bits, self.hubs.width))
         there = registered_read(m, self._there, "sum_there")
-        finishing, closed, checks, checked = Signal(), Signal(), Signal(), Signal(self.hubs.row_bits)
+        finishing, closed, reads, read = Signal(), Signal(), Signal(), Signal(self.hubs.row_bits)
+        judges, judged = Signal(), Signal(self.hubs.row_bits)
+        owed, added = Signal(self._owed_bits, reset_less=True), Signal(self._owed_bits, reset_less=True)
+        epoch = Signal(_EPOCH_BITS, reset_less=True)
         complete, moves, at = Signal(), Signal(), Signal(self.hubs.row_bits)
         m.d.comb += [
-            complete.eq((asked.data == sums.added.data) & (there.data == self._epoch)),
-            moves.eq(~checks | Mux(complete, sums.send.ready, ~new)),
-            sums.send.valid.eq(checks & complete),
-            sums.send.payload.eq(checked),
-            unfinished.i.valid.eq(new | (checks & ~complete)),
-            unfinished.i.payload.eq(Mux(new, self._newest, checked)),
+            complete.eq((owed == added) & (epoch == self._epoch)),
+            moves.eq(~judges | Mux(complete, sums.send.ready, ~new)),
+            sums.send.valid.eq(judges & complete),
+            sums.send.payload.eq(judged),
+            unfinished.i.valid.eq(new | (judges & ~complete)),
+            unfinished.i.payload.eq(Mux(new, newest, judged)),
             unfinished.o.ready.eq(finishing & moves),
-            at.eq(Mux(moves, unfinished.o.payload, checked)),
+            at.eq(Mux(moves, unfinished.o.payload, read)),
             asked.en.eq(1),
             asked.addr.eq(at),
             sums.added.address.eq(at),
@@ -396,12 +433,20 @@ class HubUnit(wiring.Component):
             self.busy.eq(self._clearing | (finishing & closed) | self._looking | self._serving | self._adding),
         ]
         with m.If(moves):
-            m.d.sync += [checks.eq(finishing & unfinished.o.valid), checked.eq(unfinished.o.payload)]
+            m.d.sync += [
+                reads.eq(finishing & unfinished.o.valid),
+                read.eq(unfinished.o.payload),
+                judges.eq(reads),
+                judged.eq(read),
+                owed.eq(asked.data),
+                added.eq(sums.added.data),
+                epoch.eq(there.data),
+            ]
         with m.If(self._new):
             m.d.sync += self._known.eq(0)
         with m.If(self.start):
-            m.d.sync += [finishing.eq(self._again), closed.eq(0), checks.eq(0)]
+            m.d.sync += [finishing.eq(self._again), closed.eq(0), reads.eq(0), judges.eq(0)]
         with m.Elif(self.close):
             m.d.sync += [finishing.eq(1), closed.eq(1)]
-        with m.Elif(closed & finishing & (unfinished.level == 0) & ~checks):
+        with m.Elif(closed & finishing & (unfinished.level == 0) & ~(new | reads | judges)):
             m.d.sync += [finishing.eq(0), self._last.eq(self._epoch), self._known.eq(1)]

@@ -186,7 +186,7 @@ async def clearing_takes_its_cycles(dut: Any) -> None:
 
 @cocotb.test()
 async def rows_come_in_their_cycles(dut: Any) -> None:
-    """Of hubs that are there: the first beat in six cycles and one, then a beat in every cycle."""
+    """Of hubs that are there: the first beat in eight cycles and one, then a beat in every cycle."""
     bench, design, around = await begin(dut, owing=1.0)
     await rest(bench)
     for beats in {1, -(-design.config.max_out // design.config.pe.elements)}:
@@ -200,7 +200,7 @@ async def rows_come_in_their_cycles(dut: Any) -> None:
             began = bench.cycle
             around.ask(0, bench.random.choices(vids, k=count))
             await bench.until(around.idle)
-            assert bench.cycle - began == 6 + count * beats
+            assert bench.cycle - began == 8 + count * beats
         await around.finish()
 
 
@@ -241,16 +241,16 @@ async def a_layer_takes_its_cycles(dut: Any) -> None:
             began = bench.cycle
             around.pay()
             await bench.until(around.idle)
-            # From the second row on, the first chunk waits a cycle for that of the row before.
-            waits = 7 * (chunks == 2)
+            # From the second row on, the first chunk waits a cycle for that of the row before, the last one inside.
+            waits = 6 * (chunks == 2)
             assert bench.cycle - began == 8 * chunks + waits
             await rest(bench)
         began = bench.cycle
         await bench.pulse(dut.close, then=1)
         await bench.until(lambda: around.ended == hubs)
         groups = -(-f_out // design.config.ways)
-        # The pulse, the state, the look at what is owed, the sums, the finisher's way.
-        assert bench.cycle - began == hubs * groups + Requantiser.LATENCY + 10
+        # The pulse, the state, the look at what is owed and its verdict, the sums, the finisher's way.
+        assert bench.cycle - began == hubs * groups + Requantiser.LATENCY + 11
         assert around.results == around.expected()
 
 
@@ -491,11 +491,12 @@ async def busy_as_long_as_anything_is_owed(dut: Any) -> None:
     bench.drive("ahead", [known])
     await around.settle()
     for client in range(design.clients):
-        # Taken, looked at, written, read, looked up, sent.
+        # Taken, looked at, placed, written, read, looked up, judged, sent.
         around.ask(client, [known])
-        assert await busy_cycles(bench) == 6
+        assert await busy_cycles(bench) == 8
+        # Its slot is read, then judged; the sum is read, then written.
         around.pay()
-        assert await busy_cycles(bench) == 3
+        assert await busy_cycles(bench) == 4
     bench.drive("ahead", [known])
     assert await busy_cycles(bench) == 2
     around.holds, around.owing = True, 0.0
