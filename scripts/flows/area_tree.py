@@ -18,7 +18,7 @@ from typing import Any
 from scripts.blocks import Block
 from scripts.flows.devices import Device
 from scripts.flows.outputs import write
-from scripts.flows.synth import PREPARE, flat_model, folder_of
+from scripts.flows.synth import PREPARE, PREPARE_LESS, flat_model, folder_of
 from scripts.flows.table import show
 from scripts.flows.yosys import ToolError, yosys
 from sim.harness.build import locked
@@ -76,10 +76,14 @@ def area_tree(block: Block, device: Device) -> Node:
 
 
 def _map(folder: Path, top: str, device: Device) -> None:
-    """Map ``model.il`` into ``mapped.json``; where ABC9 fails on a module, as part of the module that it is in."""
+    """Map ``model.il`` into ``mapped.json``; where ABC9 fails on a module, as part of the module that it is in.
+
+    Where that does not help, the design is prepared less.
+    """
     whole: list[str] = []
+    every = PREPARE
     while True:
-        prepare = PREPARE.replace("flatten\n", "".join(f"flatten {module}\n" for module in whole))
+        prepare = every.replace("flatten\n", "".join(f"flatten {module}\n" for module in whole))
         script = (
             f"read_rtlil model.il\nhierarchy -top {top}\n{prepare}"
             f"{device.apart.format(top=top)}\nwrite_json mapped.json\n"
@@ -90,9 +94,12 @@ def _map(folder: Path, top: str, device: Device) -> None:
             mapped = _MAPPED.findall((folder / "tree.log").read_text())
             # Amaranth names a module by the one that it is in.
             parent = mapped[-1].rpartition(".")[0] or mapped[-1] if mapped else top
-            if parent in {top, *whole}:
+            if parent not in {top, *whole}:
+                whole.append(parent)
+            elif every == PREPARE:
+                every = PREPARE_LESS
+            else:
                 raise
-            whole.append(parent)
 
 
 def _short(cells: Mapping[str, str], modules: Mapping[str, Any]) -> dict[str, Any]:

@@ -56,6 +56,8 @@ ROUTE_TIMEOUT = 2 * 3600
 #: flattening and a full optimisation first make a block up to a tenth smaller. Without cleaning before it, registers
 #: with constant bits are refused for their initial values.
 PREPARE = "proc\nchformal -remove\ndelete t:$print\nflatten\nopt_clean\nopt -full\nopt_clean\n"
+#: The same without a reduction of multiplexers, for a last try: what ABC9 aborts on hangs on the order of gates.
+PREPARE_LESS = PREPARE.replace("opt -full", "opt")
 #: Delay in ps that is counted for a wire where a block is mapped for its frequency; those of a block above `LARGE` are
 #: longer. With the 300 of Yosys a path is deeper by up to half, since LUTs are saved on all but the one that it takes
 #: for the longest.
@@ -126,10 +128,9 @@ def _mapped(
 
     ABC9 aborts on some large modules, and on some with their shell, but not on their parts. Modules that are `repeated`
     are always mapped apart, once each: with all else around them ABC9 saves area in some of them, as far as the longest
-    path of the whole allows, and these become the slowest. The last try leaves out the reduction of multiplexers before
-    ABC9: what it aborts on hangs on the order of gates.
+    path of the whole allows, and these become the slowest.
     """
-    tries = [*((more, PREPARE) for more in ([], *apart)), ([], PREPARE.replace("opt -full", "opt"))]
+    tries = [*((more, PREPARE) for more in ([], *apart)), ([], PREPARE_LESS)]
     for number, (more, prepare) in enumerate(tries):
         kept = [*repeated, *more]
         keep, join = "", ""

@@ -57,12 +57,14 @@ def test_a_module_that_cannot_be_mapped_becomes_part_of_the_one_around_it(
         raise ToolError("it aborts")
 
     monkeypatch.setattr(area_tree, "yosys", failing)
-    # The parts of the whole stay apart, so the second failure, of a part of the whole, is the end.
+    # The parts of the whole stay apart, so behind the second failure, of a part of the whole, there is one more try.
     with pytest.raises(ToolError, match="it aborts"):
         area_tree._map(tmp_path, "top", ECP5)
-    first, second = scripts
+    first, second, third = scripts
     assert "flatten" not in first.replace("-noflatten", "")
     assert "\nflatten top.pe\n" in second
+    assert "opt -full" in second
+    assert third == second.replace("opt -full", "opt")
 
 
 def test_area_for_the_other_device() -> None:
