@@ -448,5 +448,5 @@ class HubUnit(wiring.Component):
             m.d.sync += [finishing.eq(self._again), closed.eq(0), reads.eq(0), judges.eq(0)]
         with m.Elif(self.close):
             m.d.sync += [finishing.eq(1), closed.eq(1)]
-        with m.Elif(closed & finishing & (unfinished.level == 0) & ~(new | reads | judges)):
+        with m.Elif(closed & finishing & (unfinished.level == 0) & ~(reads | judges)):
             m.d.sync += [finishing.eq(0), self._last.eq(self._epoch), self._known.eq(1)]

@@ -481,6 +481,22 @@ async def busy_cycles(bench: Bench, most: int = 40) -> int:
 
 
 @cocotb.test()
+async def asks_until_a_request_is_counted(dut: Any) -> None:
+    """Once no more hubs are asked for, the numbers of requests are final: a hub with as many sums is complete."""
+    bench, design, around = await begin(dut, owing=1.0)
+    await rest(bench)
+    layer = Layer.of(design, bench.random, 1, design.config.lanes)
+    await around.begin(layer)
+    around.ask(0, list(layer.rows))
+    seen = []
+    for _ in range(20):
+        await bench.cycles(1)
+        seen.append(int(dut.asking.value))
+    # Offered, merged, looked at; then its number is read and written.
+    assert seen == [1] * 5 + [0] * 15, seen
+
+
+@cocotb.test()
 async def busy_as_long_as_anything_is_owed(dut: Any) -> None:
     """Each kind of work alone: from the cycle after it is taken to the cycle in which it ends."""
     bench, design, around = await begin(dut, late=1, owing=1.0)
