@@ -222,10 +222,7 @@ class HubUnit(wiring.Component):
         m.d.sync += [
             room.eq(waiting.level < _SERVED - 5),
             self._puts.eq(settles & ~nobody),
-            *(
-                placed[name].eq(value)
-                for name, value in {"hub": slot, "pe": wish.pe, "slot": wish.slot, "alone": wish.alone}.items()
-            ),
+            placed.eq(Cat(slot, wish.pe, wish.slot, wish.alone)),
         ]
         with m.If(asks.ready):
             m.d.sync += [
