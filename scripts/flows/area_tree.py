@@ -1,8 +1,7 @@
 """`atoll synth --tree`: area of a design by its hierarchy.
 
 Every module is mapped apart, once, so nothing is optimised across its border; the whole is therefore larger than the
-figures of `atoll synth`, by some percent. A module that ABC9 fails on becomes part of the one around it, with all
-beside it there, so that one has no parts in the table.
+figures of `atoll synth`, by some percent.
 """
 
 from __future__ import annotations
@@ -18,15 +17,13 @@ from typing import Any
 from scripts.blocks import Block
 from scripts.flows.devices import Device
 from scripts.flows.outputs import write
-from scripts.flows.synth import PREPARE, PREPARE_LESS, flat_model, folder_of
+from scripts.flows.synth import PREPARE, flat_model, folder_of
 from scripts.flows.table import show
-from scripts.flows.yosys import ToolError, yosys
+from scripts.flows.yosys import yosys
 from sim.harness.build import locked
 
 __all__ = ["Node", "area_tree", "report", "rows"]
 
-#: What Yosys says in its log before ABC9 maps a module.
-_MAPPED = re.compile(r"^Extracted .* from module `(.+)' to a netlist", re.M)
 #: Share of the whole below which a part is not listed by itself.
 LEAST_SHARE = 0.01
 
@@ -76,30 +73,13 @@ def area_tree(block: Block, device: Device) -> Node:
 
 
 def _map(folder: Path, top: str, device: Device) -> None:
-    """Map ``model.il`` into ``mapped.json``; where ABC9 fails on a module, as part of the module that it is in.
-
-    Where that does not help, the design is prepared less.
-    """
-    whole: list[str] = []
-    every = PREPARE
-    while True:
-        prepare = every.replace("flatten\n", "".join(f"flatten {module}\n" for module in whole))
-        script = (
-            f"read_rtlil model.il\nhierarchy -top {top}\n{prepare}"
-            f"{device.apart.format(top=top)}\nwrite_json mapped.json\n"
-        )
-        try:
-            return yosys(script, cwd=folder, name="tree")
-        except ToolError:
-            mapped = _MAPPED.findall((folder / "tree.log").read_text())
-            # Amaranth names a module by the one that it is in.
-            parent = mapped[-1].rpartition(".")[0] or mapped[-1] if mapped else top
-            if parent not in {top, *whole}:
-                whole.append(parent)
-            elif every == PREPARE:
-                every = PREPARE_LESS
-            else:
-                raise
+    """Map ``model.il`` into ``mapped.json``."""
+    prepare = PREPARE.replace("flatten\n", "")
+    yosys(
+        f"read_rtlil model.il\nhierarchy -top {top}\n{prepare}{device.apart.format(top=top)}\nwrite_json mapped.json\n",
+        cwd=folder,
+        name="tree",
+    )
 
 
 def _short(cells: Mapping[str, str], modules: Mapping[str, Any]) -> dict[str, Any]:

@@ -54,10 +54,11 @@ LARGEST = 40_000
 ROUTE_TIMEOUT = 2 * 3600
 #: What happens before `synth_ecp5`. Assertions and covers would keep logic alive that is not in the hardware;
 #: flattening and a full optimisation first make a block up to a tenth smaller. Without cleaning before it, registers
-#: with constant bits are refused for their initial values.
-PREPARE = "proc\nchformal -remove\ndelete t:$print\nflatten\nopt_clean\nopt -full\nopt_clean\n"
-#: The same without a reduction of multiplexers, for a last try: what ABC9 aborts on hangs on the order of gates.
-PREPARE_LESS = PREPARE.replace("opt -full", "opt")
+#: with constant bits are refused for their initial values. What comes back from ABC9 knows bits of wires by names: an
+#: element of an array whose own name ends in `[3]` could not be told from bit 3 of the array, and Yosys would abort.
+PREPARE = (
+    "proc\nchformal -remove\ndelete t:$print\nflatten\nopt_clean\nopt -full\nopt_clean\nrename -unescape w:*[[]*\n"
+)
 #: Delay in ps that is counted for a wire where a block is mapped for its frequency; those of a block above `LARGE` are
 #: longer. With the 300 of Yosys a path is deeper by up to half, since LUTs are saved on all but the one that it takes
 #: for the longest.
@@ -117,39 +118,23 @@ def _mapped(
     name: str,
     source: str,
     top: str,
-    apart: Sequence[Sequence[str]],
     output: str,
     *,
     wires: int = 0,
     repeated: Sequence[str] = (),
     device: Device = ECP5,
 ) -> None:
-    """Map a design to cells as one module; where ABC9 aborts on that, with the modules of the next list mapped apart.
+    """Map a design to cells as one module, but for those that are `repeated`, which are mapped once each.
 
-    ABC9 aborts on some large modules, and on some with their shell, but not on their parts. Modules that are `repeated`
-    are always mapped apart, once each: with all else around them ABC9 saves area in some of them, as far as the longest
-    path of the whole allows, and these become the slowest.
+    With all else around them ABC9 saves area in some of them, as far as the longest path of the whole allows, and these
+    become the slowest.
     """
-    tries = [*((more, PREPARE) for more in ([], *apart)), ([], PREPARE_LESS)]
-    for number, (more, prepare) in enumerate(tries):
-        kept = [*repeated, *more]
-        keep, join = "", ""
-        if kept:
-            keep = "".join(f"setattr -mod -set keep_hierarchy 1 {module}\n" for module in kept)
-            join = "".join(f"setattr -mod -unset keep_hierarchy {module}\n" for module in kept) + "flatten\nopt_clean\n"
-        script = f"{source}hierarchy -top {top}\n{keep}{prepare}{_commands(top, wires, device)}{join}{output}\n"
-        try:
-            yosys(script, cwd=folder, name=f"{name}-{number}" if number else name)
-        except ToolError:
-            if number == len(tries) - 1:
-                raise
-        else:
-            return
-
-
-def _parts(folder: Path, top: str) -> list[str]:
-    """Return the modules that the block consists of."""
-    return re.findall(rf"^module \\({re.escape(top)}\.[^.\s]+)$", (folder / "model.il").read_text(), re.M)
+    keep, join = "", ""
+    if repeated:
+        keep = "".join(f"setattr -mod -set keep_hierarchy 1 {module}\n" for module in repeated)
+        join = "".join(f"setattr -mod -unset keep_hierarchy {module}\n" for module in repeated) + "flatten\nopt_clean\n"
+    script = f"{source}hierarchy -top {top}\n{keep}{PREPARE}{_commands(top, wires, device)}{join}{output}\n"
+    yosys(script, cwd=folder, name=name)
 
 
 def _area(
@@ -157,7 +142,7 @@ def _area(
 ) -> dict[str, int]:
     """Synthesise ``model.il`` and return cells by type."""
     source, output = "read_rtlil model.il\n", "tee -q -o area.json stat -json"
-    _mapped(folder, "area", source, top, [_parts(folder, top)], output, wires=wires, repeated=repeated, device=device)
+    _mapped(folder, "area", source, top, output, wires=wires, repeated=repeated, device=device)
     design = json.loads((folder / "area.json").read_text())["design"]
     return {kind: int(count) for kind, count in design["num_cells_by_type"].items()}
 
@@ -207,7 +192,7 @@ def _fmax(component: Any, folder: Path, top: str, luts: int) -> tuple[float, str
     (folder / "shell.v").write_text(shell(component, top))
     source = "read_rtlil model.il\nread_verilog shell.v\n"
     repeated = list(black_boxes_of(component)) if large else []
-    _mapped(folder, "shell", source, "shell", [[top]], "write_json shell.json", wires=_wires(luts), repeated=repeated)
+    _mapped(folder, "shell", source, "shell", "write_json shell.json", wires=_wires(luts), repeated=repeated)
     fold_file(folder / "shell.json", "shell", folder / "fold.json")
     (folder / "pads.lpf").write_text("".join(f'LOCATE COMP "{pad}" SITE "{site}";\n' for pad, site in PADS.items()))
     output = run_tool(

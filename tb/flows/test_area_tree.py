@@ -1,7 +1,5 @@
 """Areas by hierarchy and by device."""
 
-from pathlib import Path
-
 import pytest
 
 from contracts.errors import InputError
@@ -10,7 +8,6 @@ from scripts.flows import area_tree
 from scripts.flows.area_tree import Node, rows
 from scripts.flows.devices import ECP5, XILINX, device_of
 from scripts.flows.synth import synth
-from scripts.flows.yosys import ToolError
 
 
 def leaf(name: str, luts: int) -> Node:
@@ -42,29 +39,6 @@ def test_tree_of_a_block_holds_its_submodules() -> None:
     assert brams == area.brams == 8
     assert ffs >= area.ffs
     assert luts >= sum(ECP5.luts(part.cells) for part in top.parts) > 0
-
-
-def test_a_module_that_cannot_be_mapped_becomes_part_of_the_one_around_it(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    scripts = []
-
-    def failing(script: str, *, cwd: Path, name: str) -> None:
-        scripts.append(script)
-        at = "top.pe.sums" if len(scripts) == 1 else "top.pe"
-        line = "Extracted 1 AND gates and 2 wires from module `{}' to a netlist network with 1 inputs and 1 outputs.\n"
-        (cwd / f"{name}.log").write_text(line.format("top.other") + line.format(at))
-        raise ToolError("it aborts")
-
-    monkeypatch.setattr(area_tree, "yosys", failing)
-    # The parts of the whole stay apart, so behind the second failure, of a part of the whole, there is one more try.
-    with pytest.raises(ToolError, match="it aborts"):
-        area_tree._map(tmp_path, "top", ECP5)
-    first, second, third = scripts
-    assert "flatten" not in first.replace("-noflatten", "")
-    assert "\nflatten top.pe\n" in second
-    assert "opt -full" in second
-    assert third == second.replace("opt -full", "opt")
 
 
 def test_area_for_the_other_device() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from amaranth import Module, Signal
-from amaranth.lib import wiring
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from contracts.errors import InputError
@@ -190,22 +190,11 @@ def test_what_was_routed_is_known_for_the_same_design_only(monkeypatch: pytest.M
     assert synth.routed(block) is None
 
 
-def test_a_block_that_cannot_be_one_module_with_its_shell_is_mapped_apart(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    def failing(script: str, *, cwd: Path, name: str) -> None:
-        if name == "shell":
-            raise ToolError("ABC9 aborts")
-        yosys(script, cwd=cwd, name=name)
-
-    monkeypatch.setattr(synth, "yosys", failing)
-    monkeypatch.setattr(synth, "run_tool", lambda *_, **__: "Max frequency for clock 'clk': 61.50 MHz")
-    (tmp_path / "model.il").write_text(to_rtlil(Slice(3), "slice"))
-    assert synth._fmax(Slice(3), tmp_path, "slice", 100) == (61.5, None)
-    modules = json.loads((tmp_path / "shell.json").read_text())["modules"]
-    cells = {cell["type"] for cell in modules["shell"]["cells"].values()}
-    assert "TRELLIS_FF" in cells
-    assert "slice" not in cells
+def test_no_wire_is_named_like_a_bit_of_another(tmp_path: Path) -> None:
+    (tmp_path / "model.il").write_text(to_rtlil(Slice(data.ArrayLayout(data.ArrayLayout(3, 2), 2)), "slice"))
+    for prepare, wires in ((synth.PREPARE, "none"), (synth.PREPARE.replace("rename", "# rename"), "any")):
+        script = f"read_rtlil model.il\nhierarchy -top slice\n{prepare}select -assert-{wires} w:*[[]*\n"
+        yosys(script, cwd=tmp_path, name="names")
 
 
 def test_cycles_are_compared_exactly(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
