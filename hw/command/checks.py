@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from amaranth.hdl import Module, ValueLike
+from amaranth.hdl import Module, Signal, ValueLike
 
 from contracts import Error, Opcode
 
@@ -30,7 +30,7 @@ class Check:
     code: Error = Error.BAD_OPERAND
 
 
-def refuse(m: Module, front: Any, checks: Mapping[Opcode, Iterable[Check]]) -> None:
+def refuse(m: Module, front: Any, checks: Mapping[Opcode, Iterable[Check]], *, registered: bool = False) -> None:
     """Connect a table of checks to a `hw.command.front_end.CommandFrontEnd`.
 
     Parameters
@@ -41,6 +41,8 @@ def refuse(m: Module, front: Any, checks: Mapping[Opcode, Iterable[Check]]) -> N
         The front end; drives its ``wrong`` and ``refusal``.
     checks
         For each opcode its checks; of several that apply the first counts.
+    registered
+        Whether one applies is known a cycle later, from a register; what is reported is not.
 
     Raises
     ------
@@ -50,13 +52,15 @@ def refuse(m: Module, front: Any, checks: Mapping[Opcode, Iterable[Check]]) -> N
     unknown = [opcode for opcode in checks if opcode not in front.operands.opcodes]
     if unknown:
         raise ValueError(f"checks must be of commands of the unit, not {unknown!r}")
+    wrong = Signal()
+    m.d["sync" if registered else "comb"] += front.wrong.eq(wrong)
     with m.Switch(front.opcode):
         for opcode, table in checks.items():
             with m.Case(opcode):
                 for check in reversed(list(table)):
                     with m.If(check.wrong):
                         m.d.comb += [
-                            front.wrong.eq(1),
+                            wrong.eq(1),
                             front.refusal.code.eq(check.code),
                             front.refusal.info.eq(check.operand),
                         ]

@@ -34,8 +34,8 @@ from hw.pe.formats import Mode
 
 __all__ = ["Controller"]
 
-#: Cycle in which each command is accepted or refused.
-_DECIDED = {Opcode.LOAD_WEIGHTS: 3, Opcode.COMBINE: 2, Opcode.LOCATE: 2, Opcode.PROCESS: 2}
+#: Cycle in which a command is accepted or refused: its operands, their sums, comparisons, the verdict.
+_DECIDED = 4
 #: Which address adder each operand uses.
 _SLOTS = {
     Opcode.LOAD_WEIGHTS: ("weights", "biases"),
@@ -151,7 +151,7 @@ class Controller(wiring.Component):
         self.config, self.nodes, self.address_width = config, nodes, address_width
         # Pages of the weight memories: those with whole weights, and those that the command's lie in.
         self._whole, self._covered = Signal(WEIGHT_PAGES), Signal(WEIGHT_PAGES)
-        self._front = CommandFrontEnd(_DECIDED, address_width, 1, slots=_SLOTS)
+        self._front = CommandFrontEnd(dict.fromkeys(_SLOTS, _DECIDED), address_width, 1, slots=_SLOTS)
         range_ = RangeRequest(address_width)
         super().__init__(
             {
@@ -439,12 +439,14 @@ class Controller(wiring.Component):
         missing = load.resident & ~self._whole.bit_select(load.page, 1)
         beyond = (self._row_of_page(load.page) | last) >= config.weight_rows
         weight = process.neighbour_weight
-        # Sums of operands wait in registers, too.
-        wrong_columns, wrong_digits = Signal(), Signal()
+        # Sums of operands wait in registers, too, and what they are compared with.
+        columns_end, digits_end, wrong_columns, wrong_digits = Signal(17), Signal(19), Signal(), Signal()
         adds, digits = (combine.kind == kind for kind in (Combination.SUM, Combination.DIGITS))
         m.d.sync += [
-            wrong_columns.eq(process.first_granule + sizes.granules > process.row_granules),
-            wrong_digits.eq(digits & (combine.first_granule + len(DIGIT_BITS) * sizes.granules > combine.row_granules)),
+            columns_end.eq(process.first_granule + sizes.granules),
+            digits_end.eq(combine.first_granule + len(DIGIT_BITS) * sizes.granules),
+            wrong_columns.eq(columns_end > process.row_granules),
+            wrong_digits.eq(digits & (digits_end > combine.row_granules)),
         ]
         wrong_kind = (combine.kind > Combination.SUM) | (adds & combine.sparse)
 
@@ -494,9 +496,10 @@ class Controller(wiring.Component):
                     Check(~location.locating, Opcode.PROCESS),
                 ),
             },
+            registered=True,
         )
         combines, placed = self._combines(process), self._placed(process)
-        m.d.comb += [
+        m.d.sync += [
             front.unused.eq(
                 front.among(
                     (Opcode.COMBINE, "feature_offsets", ~combine.sparse),

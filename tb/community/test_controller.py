@@ -396,8 +396,8 @@ class World:
             await self._go(**says)
 
     async def _refused(self, opcode: Opcode, bad: list[int]) -> bool:
-        """Decide in the second or third cycle: whether an operand is bad, of several the first, or then an address."""
-        for _ in range(1 + (opcode == Opcode.LOAD_WEIGHTS)):
+        """Decide in the fourth cycle: whether an operand is bad, of several the first, or then an address."""
+        for _ in range(3):
             await self._go()
         fields = self.fields
         used = {field.name for field in COMMANDS[opcode].fields if field.line} - self._unused(opcode, fields)
