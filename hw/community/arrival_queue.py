@@ -107,7 +107,7 @@ class ArrivalQueue(wiring.Component):
         some, lowest = lowest_one(whole)
         chosen, taken, emptied = Signal(groups), Signal(range(count)), Signal()
         head, first, stop = heads.write_port(), heads.read_port(domain="comb"), ends.read_port(domain="comb")
-        last_out = ends_record(read.data.pair)
+        last_out, used = ends_record(read.data.pair), Signal()
         m.d.comb += [
             first.addr.eq(chosen),
             stop.addr.eq(chosen),
@@ -128,13 +128,18 @@ class ArrivalQueue(wiring.Component):
                 with m.If(some & (lowest < self.limit)):
                     m.next = "BEGIN"
             with m.State("BEGIN"):
-                m.d.comb += [read.en.eq(1), read.addr.eq(Mux(left.bit_select(chosen, 1), first.data, chosen))]
+                m.d.comb += [
+                    read.en.eq(1),
+                    used.eq(1),
+                    read.addr.eq(Mux(left.bit_select(chosen, 1), first.data, chosen)),
+                ]
                 m.d.sync += taken.eq(read.addr)
                 m.next = "GIVE"
             with m.State("GIVE"):
                 # The next record of the group follows at once, unless there is one of a lower group.
                 follows = (lowest == chosen) & (chosen < self.limit) & ~emptied
-                m.d.comb += [self.o.valid.eq(1), read.en.eq(gives & (~last_out | follows))]
+                # What is read behind the last record is not used: whether it is the last is known too late.
+                m.d.comb += [self.o.valid.eq(1), read.en.eq(gives), used.eq(gives & (~last_out | follows))]
                 with m.If(gives):
                     m.d.sync += taken.eq(read.data.next)
                     with m.If(last_out):
@@ -148,10 +153,10 @@ class ArrivalQueue(wiring.Component):
             m.d.sync += [whole.bit_select(coming.group, 1).eq(1), begun.bit_select(coming.group, 1).eq(1)]
         m.d.sync += [
             Assert(~free.i.valid | free.i.ready, "a cell that is free has a place"),
-            Assert(~(write.en & read.en & (write.addr == read.addr)), "a cell is read while it is written"),
+            Assert(~(write.en & used & (write.addr == read.addr)), "a cell is read while it is written"),
             Cover(puts & ~fresh, "a cell is used again"),
             Cover(emptied & end.en & (chosen == coming.group), "a record comes as the last one leaves"),
             Cover(some & (lowest >= self.limit), "a record waits for its group"),
-            Cover(gives & last_out & read.en, "a record follows at once"),
+            Cover(gives & last_out & used, "a record follows at once"),
         ]
         return m
