@@ -17,7 +17,7 @@ __all__ = ["HaloGate"]
 
 _WORD_BITS = 32
 #: Rows that have left the queue and may come back, and those that come before its level shows it.
-_STAGES = 4
+_STAGES = 5
 
 
 class HaloGate(wiring.Component):
@@ -32,7 +32,7 @@ class HaloGate(wiring.Component):
     address_width
         Of the memory port, in bits.
     depth
-        Rows that can be put aside, at least 8.
+        Rows that can be put aside, at least 10.
 
     Attributes
     ----------
@@ -44,7 +44,7 @@ class HaloGate(wiring.Component):
     Raises
     ------
     ValueError
-        If `depth` is below 8.
+        If `depth` is below 10.
     """
 
     def __init__(self, config: CommunityConfig, address_width: int = 32, depth: int = 512) -> None:
@@ -65,42 +65,40 @@ class HaloGate(wiring.Component):
         return row.range.address >> exact_log2(self.config.data_width // _WORD_BITS)
 
     def elaborate(self, platform: object) -> Module:
-        """Put rows aside; find out in two cycles whose the first one is, and put it back if it cannot be read yet."""
+        """Put rows aside; find out whose the first one is and whether it can be read; put it back if it cannot yet."""
         m = Module()
         halo, here = self.halo, stream.Signature(self._row).create(path=("here",))
         m.submodules.aside = aside = Queue(self._row, self.depth, storage="block")
         late, can, room, back, new, turn = (
             Signal(name=name) for name in ("late", "can", "room", "back", "new", "turn")
         )
-        # Stages behind what is aside: whose rows begin at or before this one, and whose it is.
-        compared, known = (stream.Signature(self._row).create(path=(name,)) for name in ("compared", "known"))
+        # Stages behind what is aside: whose rows begin at or before this one, whose it is, and whether it is there.
+        compared, known, judged = (
+            stream.Signature(self._row).create(path=(name,)) for name in ("compared", "known", "judged")
+        )
         begun, owner, beat = Signal(OWNERS), Signal(range(OWNERS)), Signal(len(halo.starts[0]))
         there, readable = Signal(), stream.Signature(self._row).create(path=("readable",))
         m.d.comb += [
             late.eq(halo.going & ~self.i.payload.own),
             new.eq(self.i.valid & late & room & ~turn),
-            back.eq(known.valid & ~there & ~new),
-            aside.i.payload.eq(Mux(new, self.i.payload, known.payload)),
+            back.eq(judged.valid & ~there & ~new),
+            aside.i.payload.eq(Mux(new, self.i.payload, judged.payload)),
             aside.i.valid.eq(new | back),
             here.payload.eq(self.i.payload),
             here.valid.eq(self.i.valid & ~late),
             self.i.ready.eq(Mux(late, room & ~turn, here.ready)),
             can.eq(~halo.going | halo.known),
             beat.eq(self._beat(aside.o.payload)),
-            there.eq(
-                ~halo.going
-                | (owner == halo.own)
-                | (self._beat(known.payload) < Array(limit for limit in halo.limits)[owner])
-            ),
-            readable.payload.eq(known.payload),
-            readable.valid.eq(known.valid & there),
-            known.ready.eq(~known.valid | Mux(there, readable.ready, ~new)),
+            readable.payload.eq(judged.payload),
+            readable.valid.eq(judged.valid & there),
+            judged.ready.eq(~judged.valid | Mux(there, readable.ready, ~new)),
+            known.ready.eq(~known.valid | judged.ready),
             compared.ready.eq(~compared.valid | known.ready),
             # Whose a row is can be said once it is known where those of each chiplet begin.
             aside.o.ready.eq(can & compared.ready),
         ]
         # What circulates and had no place in this cycle has one in the next, so it goes on, too.
-        m.d.sync += [room.eq(aside.level < self.depth - _STAGES), turn.eq(new & known.valid & ~there)]
+        m.d.sync += [room.eq(aside.level < self.depth - _STAGES), turn.eq(new & judged.valid & ~there)]
         with m.If(compared.ready):
             m.d.sync += [
                 compared.valid.eq(aside.o.valid & can),
@@ -114,11 +112,22 @@ class HaloGate(wiring.Component):
                 known.payload.eq(compared.payload),
                 owner.eq(sum(begun[n] for n in range(1, OWNERS))),
             ]
+        with m.If(judged.ready):
+            m.d.sync += [
+                judged.valid.eq(known.valid),
+                judged.payload.eq(known.payload),
+                # One that comes to be there later goes round once more.
+                there.eq(
+                    ~halo.going
+                    | (owner == halo.own)
+                    | (self._beat(known.payload) < Array(limit for limit in halo.limits)[owner])
+                ),
+            ]
         rows, passes, _ = merge(m, "rows", [readable, here], self._row)
         m.d.comb += [self.o.payload.eq(passes), self.o.valid.eq(rows.valid), rows.ready.eq(self.o.ready)]
         m.d.sync += [
             Assert(~aside.i.valid | aside.i.ready, "what is put aside has a place"),
-            Cover(known.valid & ~there & here.valid & here.ready, "an own row overtakes"),
+            Cover(judged.valid & ~there & here.valid & here.ready, "an own row overtakes"),
             Cover(readable.valid & readable.ready & halo.going, "a row is there while others come"),
         ]
         return m

@@ -86,7 +86,7 @@ async def others_wait_and_own_ones_pass(dut: Any, idle: float, stall: float) -> 
     for chiplets in (2, 3, 5, 16, 4, 2, 9, 16):
         gate.ring(chiplets)
         await gate.bench.cycles(2)
-        rows = gate.rows(gate.design.depth - 4)
+        rows = gate.rows(gate.design.depth - 5)
         gate.passed.clear()
         gate.drive(rows)
         marked = [n for n, _, mine, _ in rows if mine]
@@ -141,5 +141,5 @@ def test_halo_gate(data_width: int, depth: int) -> None:
 
 
 def test_a_gate_needs_room() -> None:
-    with pytest.raises(ValueError, match="depth must be at least 8, not 7"):
-        halo_gate(depth=7)
+    with pytest.raises(ValueError, match="depth must be at least 10, not 9"):
+        halo_gate(depth=9)
