@@ -14,10 +14,11 @@ from hw.locator.formats import (
     AccessSignature,
     Counts,
     Descriptor,
+    KeptRow,
     RecordBeat,
-    Row,
     SearchSignature,
     Settings,
+    keep,
 )
 from hw.locator.neighbour_classifier import NeighbourClassifier
 from hw.locator.record_buffer import RecordBuffer
@@ -134,7 +135,7 @@ class Engine(wiring.Component):
         task = self.searches[0].task.payload  # the same for all
         depth = max(2, searches)
         m.submodules.hubs = hubs = Memory(shape=config.node_bits, depth=depth, init=[])
-        m.submodules.rows = rows = Memory(shape=Row(config), depth=depth, init=[])
+        m.submodules.rows = rows = Memory(shape=KeptRow(config), depth=depth, init=[])
         put_hub, hub, put_row, row = (
             hubs.write_port(),
             hubs.read_port(domain="comb"),
@@ -145,8 +146,7 @@ class Engine(wiring.Component):
         m.d.comb += [port.addr.eq(number_of(takes)) for port in (put_hub, put_row)]
         m.d.comb += [
             put_hub.data.eq(task.vertex),
-            put_row.data.start.eq(task.start),
-            put_row.data.degree.eq(task.count),
+            *keep(put_row.data, task.start, task.count, config.line_words),
             hub.addr.eq(lookup.o.payload.bundle.context),
             classifier.hub.eq(hub.data),
         ]
@@ -162,8 +162,8 @@ class Engine(wiring.Component):
             nodes.fetch.eq(Array(searcher.fetch for searcher in searchers)[number]),
             nodes.fetches.eq(moves),
             row.addr.eq(numbered.context),
-            numbered.row.eq(Mux(numbered.reads, row.data, nodes.fetched)),
-            numbered.void.eq((reader.dead & here).any() | (numbered.row.degree == 0)),
+            numbered.kept.eq(Mux(numbered.reads, row.data, nodes.fetched)),
+            numbered.void.eq((reader.dead & here).any() | numbered.kept.empty),
             reader.may_ask.eq((Cat(searcher.may_ask for searcher in searchers) & here).any()),
             reader.dead.eq(Cat(searcher.dead for searcher in searchers)),
             reader.waits.eq(Cat(searcher.waits for searcher in searchers)),

@@ -1,8 +1,11 @@
 """Formats between the blocks of the locator."""
 
+from typing import Any
+
 from amaranth.hdl import Value
 from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
 
 from hw.locator.config import LocatorConfig
 
@@ -15,6 +18,7 @@ __all__ = [
     "Conflict",
     "Counts",
     "Descriptor",
+    "KeptRow",
     "Kind",
     "Line",
     "Operation",
@@ -28,6 +32,7 @@ __all__ = [
     "Status",
     "Task",
     "Work",
+    "keep",
     "name_line",
 ]
 
@@ -107,6 +112,23 @@ class Row(data.StructLayout):
 
     def __init__(self, config: LocatorConfig) -> None:
         super().__init__({"start": config.edge_bits, "degree": config.node_bits})
+
+
+class KeptRow(data.StructLayout):
+    """A row, and what would be found out too late behind its memory: it is ``empty``; its first line is its last."""
+
+    def __init__(self, config: LocatorConfig) -> None:
+        super().__init__({"row": Row(config), "empty": 1, "short": 1})
+
+
+def keep(kept: Any, start: Value, degree: Value, line_words: int) -> list[Any]:
+    """Return the assignments to a `KeptRow`."""
+    return [
+        kept.row.start.eq(start),
+        kept.row.degree.eq(degree),
+        kept.empty.eq(degree == 0),
+        kept.short.eq(degree <= line_words - start[: exact_log2(line_words)]),
+    ]
 
 
 class Line(data.StructLayout):

@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In, Out
 
 from hw.locator.column_table import ColumnTable
 from hw.locator.config import LocatorConfig
-from hw.locator.formats import Answer, Outcome, Owner, Settings, Work
+from hw.locator.formats import Answer, Outcome, Owner, Settings, Work, keep
 from hw.locator.record_buffer import WriterSignature
 from hw.locator.state_lookup import LookupResult
 from hw.locator.turns import number_of
@@ -210,7 +210,9 @@ class NeighbourClassifier(wiring.Component):
         vertex, answer = Signal(config.node_bits), Signal(Answer(config))
         for lane in lanes:
             with m.If(chosen[lane]):
+                row = answers[lane].of.row
                 m.d.comb += [vertex.eq(edge.vertices[lane]), answer.eq(answers[lane])]
+                m.d.comb += keep(self.buffer.node.payload.row, row.start, row.degree, config.line_words)
         keep_node, keep_hub, keep_late, opens_task = Signal(), Signal(), Signal(), Signal()
         column = Signal.like(table.new_column)
         m.d.comb += [
@@ -245,7 +247,6 @@ class NeighbourClassifier(wiring.Component):
             buffer.half.eq(half),
             buffer.node.valid.eq(keep_node | keep_late | opens_task),
             buffer.node.payload.vertex.eq(Mux(reads, hub_vertex, vertex)),
-            buffer.node.payload.row.eq(answer.of.row),
             buffer.node_index.eq(Mux(reads, 0, counts.listed)),
             buffer.hub.valid.eq(keep_hub),
             buffer.hub.payload.eq(vertex),

@@ -10,7 +10,7 @@ from amaranth.utils import ceil_log2, exact_log2
 
 from hw.block_memory import NO_BYPASS, registered_read
 from hw.locator.config import LocatorConfig
-from hw.locator.formats import Row
+from hw.locator.formats import KeptRow
 from hw.locator.turns import context_place
 
 __all__ = ["Bits", "FetchSignature", "Member", "ReaderSignature", "RecordBuffer", "WriterSignature"]
@@ -24,7 +24,7 @@ class Member(data.StructLayout):
     """A node of a record: the ``vertex`` and the ``row`` of its neighbours."""
 
     def __init__(self, config: LocatorConfig) -> None:
-        super().__init__({"vertex": config.node_bits, "row": Row(config)})
+        super().__init__({"vertex": config.node_bits, "row": KeptRow(config)})
 
 
 class Bits(data.StructLayout):
@@ -93,7 +93,7 @@ class FetchSignature(wiring.Signature):
                 "fetch_context": Out(config.context_bits),
                 "fetch": Out(config.list_bits),
                 "fetches": Out(1),
-                "fetched": In(Row(config)),
+                "fetched": In(KeptRow(config)),
                 "sweep_context": Out(config.context_bits),
                 "sweep_half": Out(1),
                 "sweep": Out(config.list_bits - exact_log2(config.lanes)),
@@ -191,7 +191,7 @@ class RecordBuffer(wiring.Component):
         """Rows of nodes, only of records under construction."""
         config, writer, nodes = self.config, self.writer, self.nodes
         depth = config.searches << config.list_bits
-        m.submodules.rows = rows = memory.Memory(shape=Row(config), depth=depth, init=[], attrs=dict(NO_BYPASS))
+        m.submodules.rows = rows = memory.Memory(shape=KeptRow(config), depth=depth, init=[], attrs=dict(NO_BYPASS))
         write, fetch = rows.write_port(), registered_read(m, rows, "fetch")
         m.d.comb += [
             write.en.eq(writer.node.valid),

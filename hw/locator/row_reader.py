@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from hw.locator.config import LINES, LocatorConfig
-from hw.locator.formats import Bundle, Line, Row, Work
+from hw.locator.formats import Bundle, KeptRow, Line, Work
 from hw.stream.queue import Queue
 
 __all__ = ["NumberedRow", "RowReader"]
@@ -16,14 +16,14 @@ _NEAR = 16
 
 
 class NumberedRow(data.StructLayout):
-    """A ``row`` to read for a ``context``: of a hub if it ``reads``, else of the ``index``-th node of the record.
+    """A row that was ``kept``, for a ``context``: a hub's if it ``reads``, else that of the ``index``-th node.
 
     ``void``: it has no neighbours, or they are no longer wanted.
     """
 
     def __init__(self, config: LocatorConfig) -> None:
         super().__init__(
-            {"row": Row(config), "context": config.context_bits, "reads": 1, "index": config.list_bits, "void": 1}
+            {"kept": KeptRow(config), "context": config.context_bits, "reads": 1, "index": config.list_bits, "void": 1}
         )
 
 
@@ -105,22 +105,20 @@ class RowReader(wiring.Component):
     def _request(self, m: Module, pieces: stream.Interface) -> None:
         """Request the lines of a row one by one, each with the piece of the row in it."""
         config, in_line = self.config, exact_log2(self.config.line_words)
-        passed = Signal(config.node_bits)  # edges of the row already requested
-        row, address, left = self.i.payload.row, Signal(config.edge_bits), Signal(config.node_bits)
-        room, count = Signal(range(config.line_words + 1)), Signal(range(config.line_words + 1))
-        # Whether the first line is the last follows from the row's low bits; for later lines it is registered, as
-        # the next row is not offered before `ready`.
-        first_room, later, final = Signal.like(room), Signal(), Signal()
+        row = self.i.payload.kept.row
+        # Of a row's lines behind the first: the one that is requested next, whether it is the last, and the neighbours
+        # from there on. The next row is not offered before `ready`.
+        later, final = Signal(), Signal()
+        line, rest = Signal(config.line_bits), Signal(config.node_bits)
+        number, left, room = Signal.like(line), Signal.like(rest), Signal(range(config.line_words + 1))
         last, takes, void = Signal(), Signal(), self.i.payload.void
         m.d.comb += [
-            address.eq(row.start + passed),
-            left.eq(row.degree - passed),
-            room.eq(config.line_words - address[:in_line]),
-            first_room.eq(config.line_words - row.start[:in_line]),
-            last.eq(Mux(later, final, ~row.degree[len(room) :].any() & (row.degree[: len(room)] <= first_room))),
-            count.eq(Mux(last, left, room)),
+            number.eq(Mux(later, line, row.start[in_line:])),
+            left.eq(Mux(later, rest, row.degree)),
+            room.eq(config.line_words - pieces.payload.first),
+            last.eq(Mux(later, final, self.i.payload.kept.short)),
             self.request.valid.eq(self.i.valid & pieces.ready & self.may_ask & ~void),
-            self.request.payload.eq(address[in_line:]),
+            self.request.payload.eq(number),
             pieces.valid.eq(self.i.valid & self.may_ask & (void | self.request.ready)),
             takes.eq(pieces.valid & pieces.ready),
             self.i.ready.eq(takes & (last | void)),
@@ -129,12 +127,13 @@ class RowReader(wiring.Component):
             pieces.payload.reads.eq(self.i.payload.reads),
             pieces.payload.index.eq(self.i.payload.index),
             pieces.payload.void.eq(void),
-            pieces.payload.first.eq(address[:in_line]),
+            pieces.payload.first.eq(Mux(later, 0, row.start)),
             pieces.payload.final.eq(Mux(last, row.start + row.degree - 1, config.line_words - 1)),
         ]
         with m.If(takes):
             m.d.sync += [
-                passed.eq(Mux(last | void, 0, passed + count)),
+                line.eq(number + 1),
+                rest.eq(left - room),
                 later.eq(~last & ~void),
                 final.eq(left <= room + config.line_words),
             ]
