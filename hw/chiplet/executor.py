@@ -1,6 +1,6 @@
 """Executor: carries out one command at a time by setting up the units and counting what they finish."""
 
-from amaranth import Elaboratable, Module, Mux, Signal, Value, unsigned
+from amaranth import Cat, Elaboratable, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import enum, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import bits_for, exact_log2
@@ -217,15 +217,22 @@ class Executor(wiring.Component):
             m.d.sync += chosen["f_in"].eq(1)
 
     def _refuse(self, m: Module, sizes: LayerSizes) -> None:
-        """Check operands; each check is registered, one cycle after its inputs."""
+        """Check operands; each check is registered, one cycle after its inputs, and sums of operands are inputs."""
         front = self._front
         combine, aggregate = front.view(Opcode.COMBINE), front.view(Opcode.AGGREGATE)
         wrong_columns, wrong_digits, wrong_kind = Signal(), Signal(), Signal()
         digits = combine.kind == Combination.DIGITS
-        digit_rows = sizes.granules * len(DIGIT_BITS)
+        sums = (
+            aggregate.first_granule + sizes.granules,
+            combine.first_granule + sizes.granules * len(DIGIT_BITS),
+        )
+        columns_end, digits_end = (
+            Signal(sum_.shape(), name=f"end_{n}", reset_less=True) for n, sum_ in enumerate(sums)
+        )
         m.d.sync += [
-            wrong_columns.eq(aggregate.first_granule + sizes.granules > aggregate.row_granules),
-            wrong_digits.eq(digits & (combine.first_granule + digit_rows > combine.row_granules)),
+            Cat(columns_end, digits_end).eq(Cat(sums)),
+            wrong_columns.eq(columns_end > aggregate.row_granules),
+            wrong_digits.eq(digits & (digits_end > combine.row_granules)),
             wrong_kind.eq((combine.kind > Combination.SUM) | ((combine.kind == Combination.SUM) & combine.sparse)),
         ]
         # Every destination has a row of its own among the combined ones.

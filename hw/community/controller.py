@@ -440,11 +440,12 @@ class Controller(wiring.Component):
         beyond = (self._row_of_page(load.page) | last) >= config.weight_rows
         weight = process.neighbour_weight
         # Sums of operands wait in registers, too, and what they are compared with.
-        columns_end, digits_end, wrong_columns, wrong_digits = Signal(17), Signal(19), Signal(), Signal()
+        sums = (process.first_granule + sizes.granules, combine.first_granule + len(DIGIT_BITS) * sizes.granules)
+        columns_end, digits_end = (Signal(sum_.shape(), name=f"end_{n}") for n, sum_ in enumerate(sums))
+        wrong_columns, wrong_digits = Signal(), Signal()
         adds, digits = (combine.kind == kind for kind in (Combination.SUM, Combination.DIGITS))
         m.d.sync += [
-            columns_end.eq(process.first_granule + sizes.granules),
-            digits_end.eq(combine.first_granule + len(DIGIT_BITS) * sizes.granules),
+            Cat(columns_end, digits_end).eq(Cat(sums)),
             wrong_columns.eq(columns_end > process.row_granules),
             wrong_digits.eq(digits & (digits_end > combine.row_granules)),
         ]
