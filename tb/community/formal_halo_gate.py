@@ -11,7 +11,7 @@ from hw.ring.formats import OWNERS
 from sim.harness.formal import Proof, assert_stream, assume_stream
 
 _CONFIG = CommunityConfig(data_width=64, lanes=4, partials=True)
-_ADDRESS_BITS, _DEPTH, _CHIPLETS = 13, 8, 3
+_ADDRESS_BITS, _DEPTH, _CHIPLETS = 13, 10, 3
 
 
 class HaloGateSpec(Elaboratable):
@@ -87,7 +87,7 @@ class HaloGateSpec(Elaboratable):
 
 
 PROOFS = [
-    Proof("no_row_of_others_too_early", HaloGateSpec, "bmc", 9),
-    Proof("no_row_of_others_too_early_for_longer", HaloGateSpec, "bmc", 10, quick=False),
-    Proof("rows_pass_in_both_ways", HaloGateSpec, "cover", 12, outer=True),
+    Proof("no_row_of_others_too_early", HaloGateSpec, "bmc", 10),
+    Proof("no_row_of_others_too_early_for_longer", HaloGateSpec, "bmc", 11, quick=False),
+    Proof("rows_pass_in_both_ways", HaloGateSpec, "cover", 13, outer=True),
 ]
