@@ -405,7 +405,9 @@ def synth(
     from scripts.flows import synth as flow
     from scripts.flows.devices import device_of
 
-    blocks = [entry for entry in _chosen(block, config, chiplets) if entry.synth]
+    chosen = _chosen(block, config, chiplets)
+    # One that is named is wanted, whether it is one of all or not.
+    blocks = chosen if len(chosen) == 1 else [entry for entry in chosen if entry.synth]
     target = device_of(device)
     if tree:
         for entry in blocks:

@@ -174,14 +174,14 @@ def shell(component: Any, top: str) -> str:
         "  end",
         f"  assign so = out[{outs - 1}];",
     ]
-    # All clocks are one here: the frequency is that of the slowest domain.
+    # All clocks are one here: the frequency is that of the slowest domain. Ports may have names such as `end`.
     connections, at = [f".{clk}(clk), .{rst}(reset)" for clk, rst in clocks_and_resets(component)], 0
     for name, width in inputs:
-        connections.append(f".{name}(in[{at + width - 1}:{at}])")
+        connections.append(f".\\{name} (in[{at + width - 1}:{at}])")
         at += width
     at = 0
     for name, width in outputs:
-        connections.append(f".{name}(got[{at + width - 1}:{at}])")
+        connections.append(f".\\{name} (got[{at + width - 1}:{at}])")
         at += width
     return "\n".join([*lines, f"  {top} block ({', '.join(connections)});", "endmodule", ""])
 

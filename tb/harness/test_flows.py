@@ -150,6 +150,21 @@ def test_the_shell_needs_four_pads() -> None:
     assert "reg [8:0] in; reg [11:0] out;" in text
 
 
+def test_ports_of_the_shell_may_have_any_name(tmp_path: Path) -> None:
+    class Ends(wiring.Component):
+        end: In(1)
+        begin: Out(1)
+
+        def elaborate(self, platform: object) -> Module:
+            m = Module()
+            m.d.sync += self.begin.eq(self.end)
+            return m
+
+    (tmp_path / "model.il").write_text(to_rtlil(Ends(), "ends"))
+    (tmp_path / "shell.v").write_text(synth.shell(Ends(), "ends"))
+    yosys("read_rtlil model.il\nread_verilog shell.v\nhierarchy -check -top shell\n", cwd=tmp_path, name="shell")
+
+
 @pytest.mark.parametrize(
     ("luts", "wanted"),
     [
