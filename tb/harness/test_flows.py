@@ -152,8 +152,8 @@ def test_the_shell_needs_four_pads() -> None:
 
 def test_ports_of_the_shell_may_have_any_name(tmp_path: Path) -> None:
     class Ends(wiring.Component):
-        end: In(1)
-        begin: Out(1)
+        def __init__(self) -> None:
+            super().__init__({"end": In(1), "begin": Out(1)})
 
         def elaborate(self, platform: object) -> Module:
             m = Module()
