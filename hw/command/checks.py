@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from amaranth.hdl import Module, Signal, ValueLike
+from amaranth.hdl import Module, ValueLike
 
 from contracts import Error, Opcode
 
@@ -42,7 +42,7 @@ def refuse(m: Module, front: Any, checks: Mapping[Opcode, Iterable[Check]], *, r
     checks
         For each opcode its checks; of several that apply the first counts.
     registered
-        Whether one applies is known a cycle later, from a register; what is reported is not.
+        All is known a cycle later, from registers.
 
     Raises
     ------
@@ -52,15 +52,15 @@ def refuse(m: Module, front: Any, checks: Mapping[Opcode, Iterable[Check]], *, r
     unknown = [opcode for opcode in checks if opcode not in front.operands.opcodes]
     if unknown:
         raise ValueError(f"checks must be of commands of the unit, not {unknown!r}")
-    wrong = Signal()
-    m.d["sync" if registered else "comb"] += front.wrong.eq(wrong)
+    domain = "sync" if registered else "comb"
+    m.d[domain] += front.wrong.eq(0)
     with m.Switch(front.opcode):
         for opcode, table in checks.items():
             with m.Case(opcode):
                 for check in reversed(list(table)):
                     with m.If(check.wrong):
-                        m.d.comb += [
-                            wrong.eq(1),
+                        m.d[domain] += [
+                            front.wrong.eq(1),
                             front.refusal.code.eq(check.code),
                             front.refusal.info.eq(check.operand),
                         ]
