@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -210,8 +210,13 @@ def _fold_multiplier(design: _Netlist, name: str, done: Folded) -> None:
     B, those of number 2 the product.
     """
     cell = design.cells[name]
-    for number, factor in enumerate("AB"):
-        _count(done, f"{_MULTIPLIER}.{factor}", _fold_factor(design, name, factor, number, done))
+    before = {factor: _before(design, cell, factor) for factor in "AB"}
+    # With one of two registers nextpnr would count the path from what is in front of it through the product.
+    both = all(reason == "" for _, reason in before.values())
+    for number, (factor, (flip_flops, reason)) in enumerate(before.items()):
+        if both:
+            _fold_factor(design, name, factor, number, flip_flops, done)
+        _count(done, f"{_MULTIPLIER}.{factor}", reason if both or reason != "" else "none before the other factor")
     pairs, reason = _behind(design, cell, _ports(cell, "P", 36))
     if reason is None:
         reason = _register(design, cell, "OUTPUT", 2, [flip_flop for _, flip_flop in pairs])
@@ -222,21 +227,27 @@ def _fold_multiplier(design: _Netlist, name: str, done: Folded) -> None:
         _count(done, f"{_MULTIPLIER}.P", reason or None)
 
 
-def _fold_factor(design: _Netlist, name: str, factor: str, number: int, done: Folded) -> str | None:
-    """Fold the flip-flops before one factor."""
-    cell = design.cells[name]
-    ports = [port for port in _ports(cell, factor, 18) if net(cell, port) != _ZERO]
-    bits = {net(cell, port) for port in ports}
+def _before(design: _Netlist, cell: dict[str, Any], factor: str) -> tuple[dict[_Net, str], str | None]:
+    """Return the flip-flops before the bits of a factor, or why they cannot move; `None`: it is a constant."""
+    bits = {net(cell, port) for port in _ports(cell, factor, 18)} - {_ZERO}
     if not bits - {_ONE}:
-        return None
+        return {}, None
     before = {bit: design.flip_flop_of[bit] for bit in bits if bit in design.flip_flop_of}
     if len(before) != len(bits):
-        return "no flip-flop before it"
-    reason = _register(design, cell, f"INPUT{factor}", number, before.values())
-    if reason:
-        return reason
-    for port in ports:
+        return {}, "no flip-flop before it"
+    return before, _registrable(design, cell, f"INPUT{factor}", before.values())[1]
+
+
+def _fold_factor(
+    design: _Netlist, name: str, factor: str, number: int, before: Mapping[_Net, str], done: Folded
+) -> None:
+    """Fold the flip-flops before one factor."""
+    cell = design.cells[name]
+    _register(design, cell, f"INPUT{factor}", number, before.values())
+    for port in _ports(cell, factor, 18):
         bit = net(cell, port)
+        if bit == _ZERO:
+            continue
         source = net(design.cells[before[bit]], "DI")
         cell["connections"][port] = [source]
         design.readers[bit].remove(name)
@@ -246,18 +257,27 @@ def _fold_factor(design: _Netlist, name: str, factor: str, number: int, done: Fo
         if not design.readers[bit]:
             design.readers[net(design.remove(flip_flop), "DI")].remove(flip_flop)
             done.flip_flops += 1
-    return ""
+
+
+def _registrable(
+    design: _Netlist, cell: dict[str, Any], part: str, flip_flops: Iterable[str]
+) -> tuple[_Control | None, str]:
+    """Return what controls flip-flops that a register of a multiplier can replace, or why it cannot."""
+    control, reason = _agreed(design, flip_flops)
+    if control is None:
+        return None, reason
+    if cell["parameters"].get(f"REG_{part}_CLK", "NONE") != "NONE":
+        return None, "registered already"
+    if control.reset != _ZERO and control.enable != _ONE:
+        return None, "an enable and a reset"
+    return control, ""
 
 
 def _register(design: _Netlist, cell: dict[str, Any], part: str, number: int, flip_flops: Iterable[str]) -> str:
     """Use a register of a multiplier in place of flip-flops; return why that is not possible, or ""."""
-    control, reason = _agreed(design, flip_flops)
+    control, reason = _registrable(design, cell, part, flip_flops)
     if control is None:
         return reason
-    if cell["parameters"].get(f"REG_{part}_CLK", "NONE") != "NONE":
-        return "registered already"
-    if control.reset != _ZERO and control.enable != _ONE:
-        return "an enable and a reset"
     names = {"CLK": f"CLK{number}", "CE": f"CE{number}", "RST": f"RST{number}"}
     cell["parameters"].update({f"REG_{part}_{kind}": name for kind, name in names.items()})
     cell["parameters"].update({f"CLK{number}_DIV": "ENABLED", "RESETMODE": "SYNC"})

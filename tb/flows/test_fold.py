@@ -185,6 +185,7 @@ def test_registers_around_a_multiplier_move_into_it(tmp_path: Path, work: str) -
         (product("x <= a; y <= b; if (oe) q <= p;", "initial q = 1;"), "MULT18X18D.P", "one at the start"),
         (product("x <= a; y <= b; if (rst) q <= 0; else if (oe) q <= p;"), "MULT18X18D.P", "an enable and a reset"),
         (product("y <= b; q <= p;", "always @* x = a;"), "MULT18X18D.A", "no flip-flop before it"),
+        (product("y <= b; q <= p;", "always @* x = a;"), "MULT18X18D.B", "none before the other factor"),
     ],
 )  # fmt: skip
 def test_what_is_not_alike_stays_outside(tmp_path: Path, source: str, kind: str, reason: str) -> None:
