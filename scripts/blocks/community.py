@@ -94,7 +94,7 @@ BLOCKS: tuple[Block, ...] = (
         bench="tb.community.test_halo_gate",
         formal="tb.community.formal_halo_gate",
         bench_parameters={"data_width": 64, "depth": 24, "lanes": 4, "partials": True},
-        narrow={"data_width": 64, "depth": 8, "lanes": 4, "partials": True},
+        narrow={"data_width": 64, "depth": 10, "lanes": 4, "partials": True},
     ),
     Block(
         name="community.row_progress",
