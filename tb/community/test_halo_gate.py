@@ -6,6 +6,7 @@ from typing import Any
 import cocotb
 import pytest
 
+from hw.community.combined_reader import CombinedRow
 from hw.community.factories import halo_gate
 from hw.community.halo_gate import HaloGate
 from hw.memory.formats import beat_address_width
@@ -28,8 +29,15 @@ class Gate:
         self.number = 0
         self.codec = Codec(HaloRows(design.address_width, design.config.data_width))
         self.largest = (1 << beat_address_width(design.address_width, design.config.data_width)) - 1
-        bench.take("o", lambda row: self.passed.append(row["tag"]["vid"]))
+        self.under_way: dict[int, Any] = {}
+        bench.take("o", self._pass)
         self.ring(2)
+
+    def _pass(self, row: Any) -> None:
+        """Take note of a row, of which nothing has changed."""
+        number = row["tag"]["vid"]
+        assert row == self.under_way.pop(number)
+        self.passed.append(number)
 
     def ring(self, chiplets: int) -> None:
         """Begin an exchange on a ring of so many chiplets; some may own nothing."""
@@ -61,11 +69,13 @@ class Gate:
         return found
 
     def drive(self, rows: list[tuple[int, int, bool, int]]) -> None:
-        """Send rows; the tag's VID is a number."""
-        tag = dict.fromkeys(self.design.config.tag.members, 0)
+        """Send rows; the tag's VID is a number, and what does not matter to the gate is anything."""
+        layout = CombinedRow(self.design.config, self.design.address_width)
         for n, beat, mine, _ in rows:
-            range_ = {"address": beat * self.words, "words": self.words}
-            self.bench.drive("i", [{"range": range_, "tag": tag | {"vid": n}, "own": int(mine)}])
+            row = Codec(layout).unpack(self.rng.getrandbits(layout.size))
+            row["range"]["address"], row["tag"]["vid"], row["own"] = beat * self.words, n, int(mine)
+            self.under_way[n] = row
+            self.bench.drive("i", [row])
 
     async def count(self, rows: int) -> None:
         """Wait until so many have passed."""
