@@ -41,7 +41,8 @@ class Gate:
 
     def ring(self, chiplets: int) -> None:
         """Begin an exchange on a ring of so many chiplets; some may own nothing."""
-        base, sizes = self.rng.randrange(100), [self.rng.choice((0, 1, _ROWS)) for _ in range(chiplets)]
+        sizes = [self.rng.choice((0, 1, _ROWS)) for _ in range(chiplets)]
+        base = self.rng.randrange(self.largest - _STRIDE * sum(sizes))
         self.chiplets, self.own = chiplets, self.rng.randrange(chiplets)
         ends = [base + _STRIDE * sum(sizes[:n]) for n in range(chiplets + 1)]
         self.ends, self.limits = ends, [0] * OWNERS
