@@ -1,6 +1,6 @@
 """Executor: carries out one command at a time by setting up the units and counting what they finish."""
 
-from amaranth import Cat, Elaboratable, Module, Mux, Signal, Value, unsigned
+from amaranth import Elaboratable, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import enum, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import bits_for, exact_log2
@@ -10,7 +10,7 @@ from contracts.weights import GRANULE
 from hw.chiplet.gather import gather_settings
 from hw.chiplet.layer_sizes import WORDS_OF_GRANULE, LayerSizes
 from hw.chiplet.task_builder import TaskSettings
-from hw.command.checks import Check, refuse
+from hw.command.checks import Check, beyond, refuse
 from hw.command.front_end import CommandFrontEnd
 from hw.graph.csr_reader import CsrRequest, ErrorReport
 from hw.memory.formats import RangeRequest, line_address_width
@@ -220,21 +220,13 @@ class Executor(wiring.Component):
         """Check operands; each check is registered, one cycle after its inputs, and sums of operands are inputs."""
         front = self._front
         combine, aggregate = front.view(Opcode.COMBINE), front.view(Opcode.AGGREGATE)
-        wrong_columns, wrong_digits, wrong_kind = Signal(), Signal(), Signal()
-        digits = combine.kind == Combination.DIGITS
-        sums = (
-            aggregate.first_granule + sizes.granules,
-            combine.first_granule + sizes.granules * len(DIGIT_BITS),
+        wrong_kind, digits = Signal(), combine.kind == Combination.DIGITS
+        wrong_columns = beyond(m, aggregate.first_granule, sizes.granules, aggregate.row_granules)
+        digit_rows = sizes.granules * len(DIGIT_BITS)
+        wrong_digits = digits & beyond(m, combine.first_granule, digit_rows, combine.row_granules)
+        m.d.sync += wrong_kind.eq(
+            (combine.kind > Combination.SUM) | ((combine.kind == Combination.SUM) & combine.sparse)
         )
-        columns_end, digits_end = (
-            Signal(sum_.shape(), name=f"end_{n}", reset_less=True) for n, sum_ in enumerate(sums)
-        )
-        m.d.sync += [
-            Cat(columns_end, digits_end).eq(Cat(sums)),
-            wrong_columns.eq(columns_end > aggregate.row_granules),
-            wrong_digits.eq(digits & (digits_end > combine.row_granules)),
-            wrong_kind.eq((combine.kind > Combination.SUM) | ((combine.kind == Combination.SUM) & combine.sparse)),
-        ]
         # Every destination has a row of its own among the combined ones.
         first, end, no_row = Signal(33, reset_less=True), Signal(34, reset_less=True), Signal()
         m.d.sync += [

@@ -4,11 +4,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from amaranth.hdl import Module, ValueLike
+from amaranth.hdl import Module, Signal, Value, ValueLike
 
 from contracts import Error, Opcode
 
-__all__ = ["Check", "refuse"]
+__all__ = ["Check", "beyond", "refuse"]
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,13 @@ class Check:
     wrong: ValueLike
     operand: ValueLike
     code: Error = Error.BAD_OPERAND
+
+
+def beyond(m: Module, begin: Value, size: Value, end: Value) -> Signal:
+    """Return whether `size` from `begin` on goes beyond `end`, two cycles after the operands."""
+    behind, goes_beyond = Signal((begin + size).shape(), name="behind", reset_less=True), Signal(name="goes_beyond")
+    m.d.sync += [behind.eq(begin + size), goes_beyond.eq(behind > end)]
+    return goes_beyond
 
 
 def refuse(m: Module, front: Any, checks: Mapping[Opcode, Iterable[Check]], *, registered: bool = False) -> None:

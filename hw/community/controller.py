@@ -20,7 +20,7 @@ from contracts import (
     Opcode,
 )
 from contracts.weights import GRANULE, WEIGHT_PAGES, page_bits
-from hw.command.checks import Check, refuse
+from hw.command.checks import Check, beyond, refuse
 from hw.command.front_end import CommandFrontEnd
 from hw.community.feature_reader import FeatureSettings
 from hw.community.formats import CommunityConfig
@@ -437,18 +437,12 @@ class Controller(wiring.Component):
         pages = range(WEIGHT_PAGES)
         m.d.sync += self._covered.eq(Cat(((load.page ^ n) & ~inner)[: len(load.page)] == 0 for n in pages))
         missing = load.resident & ~self._whole.bit_select(load.page, 1)
-        beyond = (self._row_of_page(load.page) | last) >= config.weight_rows
+        outside = (self._row_of_page(load.page) | last) >= config.weight_rows
         weight = process.neighbour_weight
-        # Sums of operands wait in registers, too, and what they are compared with.
-        sums = (process.first_granule + sizes.granules, combine.first_granule + len(DIGIT_BITS) * sizes.granules)
-        columns_end, digits_end = (Signal(sum_.shape(), name=f"end_{n}") for n, sum_ in enumerate(sums))
-        wrong_columns, wrong_digits = Signal(), Signal()
         adds, digits = (combine.kind == kind for kind in (Combination.SUM, Combination.DIGITS))
-        m.d.sync += [
-            Cat(columns_end, digits_end).eq(Cat(sums)),
-            wrong_columns.eq(columns_end > process.row_granules),
-            wrong_digits.eq(digits & (digits_end > combine.row_granules)),
-        ]
+        wrong_columns = beyond(m, process.first_granule, sizes.granules, process.row_granules)
+        digit_rows = len(DIGIT_BITS) * sizes.granules
+        wrong_digits = digits & beyond(m, combine.first_granule, digit_rows, combine.row_granules)
         wrong_kind = (combine.kind > Combination.SUM) | (adds & combine.sparse)
 
         def loaded(view: Any, used: Any = 1) -> tuple[Check, Check]:
@@ -465,7 +459,7 @@ class Controller(wiring.Component):
                 Opcode.LOAD_WEIGHTS: (
                     Check((load.f_out == 0) | (load.f_out > config.max_out), load.f_out),
                     Check((load.f_in == 0) | (load.f_in > most) | (load.f_in > _MAX_IN), load.f_in),
-                    Check(((load.page & inner) != 0) | beyond | missing, load.page),
+                    Check(((load.page & inner) != 0) | outside | missing, load.page),
                 ),
                 Opcode.COMBINE: (
                     *loaded(combine, ~adds),
