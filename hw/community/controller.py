@@ -10,7 +10,6 @@ from amaranth.utils import bits_for, exact_log2
 
 from contracts import (
     COMMAND_BYTES,
-    COMMANDS,
     DIGIT_BITS,
     DIGIT_FEATURES,
     ROW_BYTES,
@@ -27,8 +26,8 @@ from hw.community.formats import CommunityConfig
 from hw.community.load_sequencer import LoadSequencer
 from hw.community.location import Location
 from hw.community.node_table import ARRAYS
-from hw.contracts import struct
 from hw.graph.formats import ErrorReport
+from hw.locator.formats import location_command
 from hw.memory.formats import WORD_BYTES, RangeRequest, beat_address_width, line_address_width, row_beats_width
 from hw.pe.formats import Mode
 
@@ -93,7 +92,7 @@ class Controller(wiring.Component):
         The memory may have changed: the records of the last location are of no use.
     sending : In(1)
         Combined rows go round the ring beside PROCESS; COMBINE waits until they have.
-    locate : stream of LOCATE commands, located : stream of `ErrorReport`
+    locate : stream of `hw.locator.formats.location_command`, located : stream of `ErrorReport`
         To the locator, addresses counted from 0, and from it.
     records_there : In(1)
         All records of the location that began last have left the locator.
@@ -166,7 +165,7 @@ class Controller(wiring.Component):
                 "records_there": In(1),
                 "records_whole": In(1),
                 **{name: Out(1) for name in ("replay", "behind", "ahead", "turn")},
-                "locate": Out(stream.Signature(struct(COMMANDS[Opcode.LOCATE]))),
+                "locate": Out(stream.Signature(location_command(address_width))),
                 "located": In(stream.Signature(ErrorReport)),
                 "first_located": Out(32),
                 "vertices_located": Out(32),
@@ -222,7 +221,7 @@ class Controller(wiring.Component):
         m.d.comb += failing.eq(front.failed | loader.error.valid)
 
         sizes = self._load(m, loader)
-        m.submodules.location = location = Location()
+        m.submodules.location = location = Location(self.address_width)
         self._connect_location(m, location)
         self._refuse(m, sizes, location)
         self._set_up(m, sizes)
@@ -398,8 +397,10 @@ class Controller(wiring.Component):
         connect(m, location.o, flipped(self.locate))
         connect(m, flipped(self.located), location.located)
         m.d.comb += [
-            location.command.eq(front.view(Opcode.LOCATE)),
-            *(location.command[name].eq(line) for name, line in lines.items()),
+            *(
+                field.eq(lines[name] if name in lines else front.view(Opcode.LOCATE)[name])
+                for name, field in ((name, location.command[name]) for name in location.command.shape().members)
+            ),
             location.forget.eq(self.forget),
             location.records_there.eq(self.records_there),
             location.records_whole.eq(self.records_whole),

@@ -4,9 +4,9 @@ from amaranth.hdl import Assert, Cat, Cover, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from contracts import COMMANDS, Error, Opcode
-from hw.contracts import struct
+from contracts import Error
 from hw.graph.formats import ErrorReport
+from hw.locator.formats import location_command
 
 __all__ = ["Location"]
 
@@ -26,15 +26,20 @@ class Location(wiring.Component):
     Records are used in the order of their locations. While those of one are used, one more location can be asked for,
     as that of the next tile. It waits until the locator has found the one before; then it is *ahead* of what is used.
 
+    Parameters
+    ----------
+    address_width
+        Of a byte address, in bits.
+
     Attributes
     ----------
     command : In
-        LOCATE, its addresses counted from 0; constant while `ask` is 1.
+        `hw.locator.formats.location_command`; constant while `ask` is 1.
     ask : In(1)
         Begin; until `taken`, and only while there is nothing `behind`.
     taken : Out(1)
         It begins in this cycle, or will by itself.
-    o : stream of LOCATE commands, located : stream of `ErrorReport`
+    o : stream of such commands, located : stream of `ErrorReport`
         To the locator and from it.
     records_there : In(1)
         All records of the location that began last have left the locator.
@@ -60,8 +65,8 @@ class Location(wiring.Component):
         Its ``arrival``.
     """
 
-    def __init__(self) -> None:
-        command = struct(COMMANDS[Opcode.LOCATE])
+    def __init__(self, address_width: int) -> None:
+        command = location_command(address_width)
         super().__init__(
             {
                 "command": In(command),

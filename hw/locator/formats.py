@@ -1,5 +1,6 @@
 """Formats between the blocks of the locator."""
 
+from functools import cache
 from typing import Any
 
 from amaranth.hdl import Value
@@ -7,7 +8,10 @@ from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
+from contracts import COMMANDS, Opcode
+from hw.contracts import struct
 from hw.locator.config import LocatorConfig
+from hw.memory.formats import line_address_width
 
 __all__ = [
     "SETS",
@@ -33,8 +37,22 @@ __all__ = [
     "Task",
     "Work",
     "keep",
+    "location_command",
     "name_line",
 ]
+
+
+@cache
+def location_command(address_width: int) -> data.StructLayout:
+    """Return the layout of LOCATE with addresses in the memory, in lines: as wide as the memory's.
+
+    `address_width` is that of a byte address, in bits. An operand of the command is narrower where a memory has more
+    than 256 GiB, and counts from the image's base.
+    """
+    operands = COMMANDS[Opcode.LOCATE].fields
+    members = dict(struct(COMMANDS[Opcode.LOCATE]).members)
+    line = line_address_width(address_width)
+    return data.StructLayout(members | {operand.name: line for operand in operands if operand.line})
 
 
 class Kind(enum.Enum, shape=2):  # type: ignore[call-arg]

@@ -5,12 +5,11 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from contracts import COMMANDS, LINE_BYTES, Error, Opcode
-from hw.contracts import struct
+from contracts import LINE_BYTES, Error
 from hw.graph.csr_reader import ErrorReport
 from hw.locator.adjacency_store import LineWrite
 from hw.locator.config import LocatorConfig
-from hw.locator.formats import Row, name_line
+from hw.locator.formats import Row, location_command, name_line
 from hw.memory.formats import WORD_BYTES, ReadBeat, ReadRequest
 from hw.memory.range_reader import RangeReader
 
@@ -87,7 +86,7 @@ class Loader(wiring.Component):
         super().__init__(
             {
                 "start": In(1),
-                "command": In(struct(COMMANDS[Opcode.LOCATE])),
+                "command": In(location_command(config.address_width)),
                 "reading": Out(config.loaders),
                 "rows_busy": Out(1),
                 "busy": Out(1),

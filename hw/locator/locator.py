@@ -4,9 +4,8 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from contracts import COMMANDS, LINE_BYTES, VID_BITS, Error, Opcode
+from contracts import LINE_BYTES, VID_BITS, Error
 from contracts.communities import FEW, HUB_WORD, ROUNDS_MAX
-from hw.contracts import struct
 from hw.graph.csr_reader import ErrorReport
 from hw.locator.adjacency_port import AdjacencyPort
 from hw.locator.adjacency_store import AdjacencyStore
@@ -14,7 +13,7 @@ from hw.locator.config import LocatorConfig
 from hw.locator.degree_lists import DegreeLists
 from hw.locator.dispatcher import Dispatcher
 from hw.locator.engine import ENGINE_MODULE, Engine
-from hw.locator.formats import Counts, RecordBeat, Settings
+from hw.locator.formats import Counts, RecordBeat, Settings, location_command
 from hw.locator.hub_detector import HubDetector
 from hw.locator.loader import Loader
 from hw.locator.record_merger import RecordMerger
@@ -88,7 +87,7 @@ class Locator(wiring.Component):
         super().__init__(
             {
                 "active": In(range(config.engines + 1)),
-                "command": In(stream.Signature(struct(COMMANDS[Opcode.LOCATE]))),
+                "command": In(stream.Signature(location_command(config.address_width))),
                 "completion": Out(stream.Signature(ErrorReport)),
                 "reading": Out(config.loaders),
                 "first_hubs": Out(stream.Signature(VID_BITS, always_ready=True)),

@@ -10,14 +10,13 @@ from amaranth.hdl import Module
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from contracts import COMMANDS, LINE_BYTES, VID_BITS, Opcode
+from contracts import LINE_BYTES, VID_BITS, Opcode
 from golden.graph import Graph
 from golden.locator.locator import Limits
 from golden.locator.schedule import Schedule
-from hw.contracts import struct
 from hw.graph.csr_reader import ErrorReport
 from hw.locator.config import LocatorConfig
-from hw.locator.formats import RecordBeat
+from hw.locator.formats import RecordBeat, location_command
 from hw.locator.locator import Counters, Locator
 from hw.memory.axi import AXI4Signature, connect_flat, flat_members
 from hw.memory.read_arbiter import ReadArbiter
@@ -52,7 +51,7 @@ class LocatorDesign(wiring.Component):
         super().__init__(
             {
                 "active": In(range(self.config.engines + 1)),
-                "command": In(stream.Signature(struct(COMMANDS[Opcode.LOCATE]))),
+                "command": In(stream.Signature(location_command(config.address_width))),
                 "completion": Out(stream.Signature(ErrorReport)),
                 "first_hubs": Out(stream.Signature(VID_BITS, always_ready=True)),
                 "records": Out(stream.Signature(RecordBeat)).array(config.outputs),

@@ -14,6 +14,7 @@ from hw.community.controller import Controller
 from hw.community.feature_reader import FeatureSettings
 from hw.contracts import struct
 from hw.graph.formats import ErrorReport
+from hw.locator.formats import location_command
 from hw.memory.formats import RangeRequest, beat_address_width, line_address_width
 from sim.harness import parameters, simulate, stream_ports
 from sim.harness.bench import Bench, start
@@ -87,6 +88,7 @@ class World:
         self.bench, self.dut, self.rng, self.design = bench, bench.dut, bench.random, design
         self.config, self.sources = design.config, len(design.errors)
         self.reports = codec(ErrorReport)
+        self.asks = codec(location_command(design.address_width))
         self.lines = 1 << line_address_width(design.address_width)
         self.pace()
         self.inputs: dict[str, int] = {}
@@ -231,7 +233,7 @@ class World:
             assert value == wanted.get(port, 0), f"{port} is {value}, expected {wanted.get(port, 0)}"
         for port in ("executed", "locate"):
             if f"{port}__valid" in wanted:
-                made: Codec = self.reports if port == "executed" else codec(struct(COMMANDS[Opcode.LOCATE]))
+                made: Codec = self.reports if port == "executed" else self.asks
                 said = made.unpack(int(getattr(self.dut, f"{port}__payload").value))
                 assert {name: said[name] for name in wanted[port]} == wanted[port]
         if wanted.get("load__valid"):
@@ -329,9 +331,11 @@ class World:
         layout = struct(COMMANDS[Opcode(opcode)]) if opcode in COMMANDS else struct(COMMANDS[Opcode.NOP])
         fields = codec(layout).unpack(self.rng.getrandbits(512))
         if opcode in COMMANDS:
-            # Lines that the memory port reaches.
+            # Lines that the memory port reaches, and an operand holds.
             lines = self.lines - self.inputs["base"]
-            fields |= {f.name: self.rng.randrange(lines) for f in COMMANDS[Opcode(opcode)].fields if f.line}
+            fields |= {
+                f.name: self.rng.randrange(min(lines, 1 << f.bits)) for f in COMMANDS[Opcode(opcode)].fields if f.line
+            }
         # What most tests do not ask for.
         fields |= {name: 0 for name in ("page", "resident", "table") if name in fields}
         fields |= operands | {"opcode": opcode}
