@@ -1,8 +1,11 @@
 """The container of a chiplet's memory image: header, region table, command list and data (`docs/contracts.md`)."""
 
+from __future__ import annotations
+
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +13,9 @@ import numpy.typing as npt
 from contracts import HEADER, LINE_BYTES, MAGIC, REGION, ROW_BYTES, SCALE, VALUE_BITS, VERSION, Opcode, RegionKind
 from contracts.errors import InputError
 from contracts.scale import Scales
-from golden.model.layer import Int16Array
+
+if TYPE_CHECKING:
+    from golden.model.layer import Int16Array
 
 __all__ = ["PART_ROWS", "Command", "Image", "Region", "Section", "row_bytes", "scale_words"]
 
@@ -56,7 +61,7 @@ class Section:
         """Size in lines, at least 1."""
         return max(1, -(-self.bytes // LINE_BYTES))
 
-    def at(self, line: int) -> "Region":
+    def at(self, line: int) -> Region:
         """Return the entry of the region table if it starts at a line."""
         return Region(**vars(self), line=line)
 
@@ -153,7 +158,7 @@ class Image:
         return self.region(RegionKind.RESULTS if last else RegionKind.HIDDEN, layer)
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> "Image":
+    def from_bytes(cls, data: bytes) -> Image:
         """Read an image.
 
         Raises

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 from scipy import sparse
-from scipy.sparse import csgraph
 
 from golden.graph import BoolArray, Graph, IntArray
 from golden.locator.locator import Limits
@@ -70,6 +69,8 @@ def _components(
     graph: Graph, limits: Limits, pending: BoolArray, is_hub: BoolArray, others: BoolArray
 ) -> Iterator[IntArray]:
     """Yield the components of pending nodes that are communities."""
+    from scipy.sparse import csgraph  # takes longer to load than the rest of the golden model
+
     rest = np.flatnonzero(pending)
     count, labels = csgraph.connected_components(graph.adjacency[rest][:, rest], directed=False)
     members = sparse.csr_array((np.ones(rest.size, dtype=np.int64), (labels, np.arange(rest.size))),

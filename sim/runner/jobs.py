@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from contracts import Error, RegionKind
-from golden.compare import layer_differences, value_differences
-from golden.image import Image, Region
-from golden.model.layer import Int16Array
-from golden.model.network import LayerResult, Problem, infer
+from golden.image_format import Image, Region
 from sim.harness.expected import expect_cycles
 from sim.models.memory import MemorySettings
 from sim.runner.host import Run
 
 if TYPE_CHECKING:
+    from golden.model.layer import Int16Array
+    from golden.model.network import LayerResult, Problem
     from sim.runner.machine import Machine
 
 __all__ = ["Expected", "Job", "Outcome", "Settings", "mismatches"]
@@ -241,6 +240,10 @@ class Job:
 
 def mismatches(problem: Problem | Sequence[LayerResult], outcome: Outcome) -> list[str]:
     """Return where an outcome differs from the golden model or its results, a line each; none if it is bit-exact."""
+    # The simulator imports this module as well, and has no use for the golden model: that takes long to load.
+    from golden.compare import layer_differences, value_differences
+    from golden.model.network import Problem, infer
+
     exact = infer(problem) if isinstance(problem, Problem) else problem
     lines = layer_differences(exact, outcome.results)
     if outcome.combined is not None:
