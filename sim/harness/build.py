@@ -11,11 +11,9 @@ import fcntl
 import gc
 import hashlib
 import itertools
-import logging
 import os
 import pickle
 import re
-import shlex
 import shutil
 import subprocess
 import sys
@@ -34,7 +32,6 @@ from amaranth.back import rtlil, verilog
 from amaranth.hdl import Signal, Value
 from amaranth.hdl._ir import PortDirection
 from amaranth.lib import wiring
-from cocotb_tools.runner import Verilator
 
 from sim.harness.override import NONE, active
 from sim.harness.ports import StreamPort, rules_source, stream_ports
@@ -61,8 +58,6 @@ OPTIMISED = "OPT_FAST=-O1"
 #: All in one go, which is faster, and the program is as fast (measured to 9 million bytes of C++); larger designs are
 #: compiled file by file. Either way their seldom used halves are not optimised.
 TOGETHER = f"{OPTIMISED} VM_PARALLEL_BUILDS=0"
-#: What puts all files into one.
-INCLUDER = "VERILATOR_INCLUDER=" + shlex.join([sys.executable, "-IS", str(Path(__file__).with_name("together.py"))])
 TOGETHER_MOST = 10_000_000
 #: Objects of Verilator's runtime, the same for all designs with the same options.
 RUNTIME_OBJECTS = ("verilated.o", "verilated_vpi.o", "verilated_threads.o", "verilated_cov.o", "verilated_fst_c.o")
@@ -73,7 +68,7 @@ PROGRAMS = {"g++": "compiles simulators", "make": "compiles simulators", "perl":
 #: Characters in names of folders that make or Verilator's script take for something else.
 FORBIDDEN = "\"#$%&'()*:;<>?[\\]`{|}!"
 #: Runs a command that Linux ends (SIGTERM) when this process has been killed. Without it, make would go on for minutes.
-_ENDED_WITH_US = (
+ENDED_WITH_US = (
     sys.executable,
     "-ISc",
     "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 15); os.execvp(sys.argv[1], sys.argv[1:])",
@@ -153,68 +148,6 @@ def unusable() -> Path | None:
     """Return the folder of the project or of its Python environment, if make cannot use its name."""
     folders = (ROOT, Path(sysconfig.get_paths()["purelib"]))
     return next((path for path in folders if set(FORBIDDEN) & set(str(path)) or len(str(path).split()) > 1), None)
-
-
-class FastVerilator(Verilator):
-    """cocotb's Verilator runner with only the top level's ports public (three times the speed)."""
-
-    def __init__(self, runtime: Path | None = None, *, hierarchical: bool = False, lock: TextIO | None = None) -> None:
-        super().__init__()
-        self.runtime = runtime
-        self.hierarchical = hierarchical
-        self.lock = lock
-        self.timeout: float | None = None
-        self.log.setLevel(logging.CRITICAL)
-
-    def _set_env_common(self) -> None:
-        super()._set_env_common()
-        self.env["PATH"] = os.pathsep.join([verilator_path(), self.env["PATH"]])
-        # The wheel's verilated.mk leaves the precompiled header's option empty.
-        self.env["MAKEFLAGS"] = f"CFG_CXXFLAGS_PCH_I=-include {OPTIMISED}"
-        # Each run loads its bench anew. What Python compiles for it is kept, even where the caller wants none kept.
-        self.env.pop("PYTHONDONTWRITEBYTECODE", None)
-        self.env["PYTHONPYCACHEPREFIX"] = str(BYTECODE)
-
-    def _simulator_in_path_build_only(self) -> None:
-        found = shutil.which("verilator", path=verilator_path())
-        if found is None:
-            raise BuildError("verilator: program not found; `make setup` installs it")
-        self.executable = found
-
-    def _build_command(self) -> list[list[str]]:
-        commands = super()._build_command()
-        at = commands[0].index("--public-flat-rw")
-        commands[0][at : at + 1] = ["--public-depth", "1"]
-        if "--trace" in commands[0]:
-            commands[0][commands[0].index("--trace")] = "--trace-fst" if has_fst() else "--trace-vcd"
-        commands[1].append(INCLUDER)
-        if self.hierarchical:
-            commands[0].insert(1, "--hierarchical")
-            commands[1][commands[1].index("Vtop.mk")] = "Vtop_hier.mk"
-        return commands
-
-    def _execute_cmds(self, cmds: Sequence[list[str]], cwd: Any, stdout: TextIO | None = None) -> None:
-        # Children keep the lock of the build: what is left of a build that was killed still writes into its folder.
-        kept = () if self.lock is None else (self.lock.fileno(),)
-        building = self.lock is not None
-        for cmd in cmds:
-            generated = sum(path.stat().st_size for path in self.build_dir.rglob("*.cpp"))
-            if cmd[0] == "make" and generated <= TOGETHER_MOST:
-                self.env["MAKEFLAGS"] = f"CFG_CXXFLAGS_PCH_I=-include {TOGETHER}"
-            if cmd[0] == "make" and self.runtime is not None:
-                for name in RUNTIME_OBJECTS:
-                    if (self.runtime / name).exists():
-                        shutil.copyfile(self.runtime / name, self.build_dir / name)
-            subprocess.run(
-                [*_ENDED_WITH_US, *cmd] if building else cmd,
-                cwd=cwd,
-                env=self.env,
-                check=True,
-                stdout=stdout,
-                stderr=subprocess.STDOUT,
-                timeout=self.timeout,
-                pass_fds=kept,
-            )
 
 
 @contextlib.contextmanager
@@ -470,6 +403,8 @@ def _compile(made: Build, files: Sequence[Path], lock: TextIO) -> None:
         control = made.directory / "blocks.vlt"
         control.write_text(_blocks(blocks, made.toplevel))
         files = [control, *files]
+    from sim.harness.verilator import FastVerilator  # takes long to load, and simulators have no use for it
+
     runner = FastVerilator(runtime, hierarchical=bool(blocks), lock=lock)
     log = made.directory / "build.log"
     try:
@@ -483,7 +418,7 @@ def _compile(made: Build, files: Sequence[Path], lock: TextIO) -> None:
         )
     except subprocess.CalledProcessError as error:
         tail = "\n".join(log.read_text(errors="replace").splitlines()[-40:])
-        tool = Path(error.cmd[len(_ENDED_WITH_US)]).name
+        tool = Path(error.cmd[len(ENDED_WITH_US)]).name
         raise BuildError(f"{made.toplevel}: {tool} failed, log in {log}\n{tail}") from None
     _keep_runtime(made.directory / "obj", runtime)
     # The program is all that is run; precompiled headers alone would fill gigabytes.

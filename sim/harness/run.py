@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from sim.harness.build import SIM_DIR, Build, BuildOptions, FastVerilator, build
+from sim.harness.build import SIM_DIR, Build, BuildOptions, build
 from sim.harness.override import active
 from sim.harness.ports import StreamPort
 
@@ -175,6 +175,8 @@ def run(
     Its log and results are in `directory`. By default that is a folder of `scratch` if there is one and pytest runs no
     test, else one in `build/` by the name of the test.
     """
+    from sim.harness.verilator import FastVerilator  # takes long to load, and simulators have no use for it
+
     given = json.dumps(dict(parameters or {}), sort_keys=True)
     if seed is None or os.environ.get("ATOLL_SEED"):
         seed = default_seed(made.toplevel, bench, given, str(testcase))

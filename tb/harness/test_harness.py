@@ -129,6 +129,13 @@ def test_a_bench_without_tests_fails() -> None:
         simulate(Hop("none"), "sim.harness.codec")
 
 
+def test_a_run_ends_at_its_time_limit() -> None:
+    made = build(Hop("none"), "hop")
+    result = run(made, __name__, parameters={"fault": "none"}, limit=0.05)
+    assert result.failed
+    assert "the simulator was stopped after" in result.message
+
+
 def test_payloads_are_packed_as_amaranth_does() -> None:
     value = {"flag": 1, "list": [1, 30, 7], "level": Colour.BLUE, "inner": {"x": 9}}
     bits = LAYOUT.const(value).as_bits()
