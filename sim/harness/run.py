@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import json
 import os
 import re
-import signal
 import subprocess
 import time
 import zlib
@@ -26,6 +24,8 @@ CLOCK_NS = 10
 #: Environment variables by which a bench's two halves talk.
 PARAMETERS_VARIABLE = "ATOLL_PARAMETERS"
 PORTS_VARIABLE = "ATOLL_PORTS"
+#: Module that simulators load before the bench.
+_FIRST = "sim.inside"
 #: A run that makes no progress for this long is ended, in seconds.
 WALL_LIMIT = 1800
 
@@ -64,15 +64,6 @@ class Result:
 
 #: Results of this process in order; ``tb/conftest.py`` takes them for its summary.
 completed: list[Result] = []
-
-
-def _end_with_parent() -> None:
-    """Let Linux end this simulator when the process that started it has been killed."""
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
-
-
-if "COCOTB_TEST_MODULES" in os.environ and PARAMETERS_VARIABLE in os.environ:
-    _end_with_parent()
 
 
 def parameters() -> dict[str, Any]:
@@ -189,6 +180,7 @@ def run(
     results_file = directory / "results.xml"
     results_file.unlink(missing_ok=True)
     log = directory / "run.log"
+    rewritten = "test_*.py" if bench.rpartition(".")[2].startswith("test_") else ""
     runner = FastVerilator()
     runner.timeout = limit
     forks = {}
@@ -203,7 +195,7 @@ def run(
     with _outside_pytest():
         try:
             runner.test(
-                test_module=bench,
+                test_module=f"{_FIRST},{bench}",
                 hdl_toplevel=made.toplevel,
                 hdl_toplevel_lang="verilog",
                 build_dir=made.directory / "obj",
@@ -224,7 +216,9 @@ def run(
                     # cocotb borrows pytest's assertion messages; its plugins would only cost time to load, and so
                     # would messages for assertions in libraries, which is most of a short run.
                     "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
-                    "COCOTB_REWRITE_ASSERTION_FILES": "test_*.py",
+                    "COCOTB_REWRITE_ASSERTION_FILES": rewritten,
+                    # NumPy's and SciPy's threads wait for work by spinning, on another simulator's core.
+                    "OPENBLAS_NUM_THREADS": "1",
                     **(environment or {}),
                     **override.environment,
                     **forks,
