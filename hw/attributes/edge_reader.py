@@ -9,6 +9,7 @@ from hw.attributes.sampling_formats import ChosenEdge, NodeSample
 from hw.memory.fetcher import Fetcher
 from hw.memory.formats import WORD_BYTES, ReadBeat, ReadRequest
 from hw.stream.queue import Queue
+from hw.stream.slice import Slice
 
 __all__ = ["EdgeReader"]
 
@@ -42,7 +43,7 @@ class EdgeReader(wiring.Component):
 
     def __init__(self, address_width: int, data_width: int, depth: int, id_bits: int) -> None:
         self._port = port = (address_width, data_width)
-        self.depth = depth
+        self.depth, self.id_bits = depth, id_bits
         super().__init__(
             {
                 "i": In(stream.Signature(ChosenEdge(address_width, id_bits))),
@@ -55,7 +56,10 @@ class EdgeReader(wiring.Component):
     def elaborate(self, platform: object) -> Elaboratable:
         """Ask for a beat if it is not one of the last; at the end choose the word."""
         m = Module()
-        edge, sample = self.i.payload, self.o.payload
+        # Finding a word takes a cycle, and what is done with it the next.
+        m.submodules.out = out = Slice(NodeSample(self.id_bits))
+        connect(m, out.o, flipped(self.o))
+        edge, sample = self.i.payload, out.i.payload
         bits = exact_log2(self._port[1] // (8 * WORD_BYTES))
         names = ("edge", "root", "hop", "last", "empty")
         m.submodules.fetcher = fetcher = Fetcher(*self._port, self.depth)
@@ -106,11 +110,11 @@ class EdgeReader(wiring.Component):
         due, beat, passes = waiting.o.payload, Signal(ReadBeat(self._port[1])), Signal()
         m.d.comb += [
             beat.eq(Mux(due.fresh, fetcher.o.payload.as_value(), Array(each.as_value() for each in beats)[due.place])),
-            self.o.valid.eq(waiting.o.valid & (fetcher.o.valid | ~due.fresh)),
+            out.i.valid.eq(waiting.o.valid & (fetcher.o.valid | ~due.fresh)),
             sample.node.eq(beat.data.word_select(due.word, 8 * WORD_BYTES)),
             sample.error.eq(beat.error),
             *(sample[name].eq(due[name]) for name in names),
-            passes.eq(self.o.valid & self.o.ready),
+            passes.eq(out.i.valid & out.i.ready),
             waiting.o.ready.eq(passes),
             fetcher.o.ready.eq(passes & due.fresh),
         ]

@@ -87,6 +87,9 @@ class NegativeSampler(wiring.Component):
             connect(m, flipped(self.beats[n]), beat)
 
         index, passed_root = Signal(range(self.most + 1)), Signal()
+        # Who passes is found in a cycle, and who moves up for it in the next.
+        passes, joined = Signal(), Signal.like(candidates.joined)
+        m.d.sync += [candidates.passes.eq(passes), candidates.joined.eq(joined)]
         found, word, choice, sample = roots.o.payload, row_words.o.payload, chooser.o.payload, out.i.payload
         m.d.comb += [
             roots.settings.eq(self.settings),
@@ -100,7 +103,7 @@ class NegativeSampler(wiring.Component):
             chooser.i.payload.count.eq(self.settings.negatives),
             chooser.i.payload.population.eq(found.others),
             candidates.rank.eq(choice.number),
-            candidates.joined.eq(found.root),
+            joined.eq(found.root),
             candidates.index.eq(index),
             sample.node.eq(candidates.node),
             sample.hop.eq(NEGATIVE_HOP),
@@ -129,12 +132,12 @@ class NegativeSampler(wiring.Component):
                 # The root itself passes before the first neighbour above it, or at the end.
                 above = word.empty | (word.data > found.root)
                 with m.If(row_words.o.valid & above & ~passed_root):
-                    m.d.comb += candidates.passes.eq(1)
+                    m.d.comb += passes.eq(1)
                     m.d.sync += passed_root.eq(1)
                 with m.Elif(row_words.o.valid):
                     m.d.comb += [
-                        candidates.passes.eq(~word.empty),
-                        candidates.joined.eq(word.data),
+                        passes.eq(~word.empty),
+                        joined.eq(word.data),
                         row_words.o.ready.eq(1),
                     ]
                     with m.If(~word.empty & word.error):
@@ -142,7 +145,9 @@ class NegativeSampler(wiring.Component):
                     with m.If(word.last):
                         m.next = "END"
             with m.State("END"):
-                m.d.comb += candidates.passes.eq(~passed_root)
+                m.d.comb += passes.eq(~passed_root)
+                m.next = "SETTLE"
+            with m.State("SETTLE"):
                 m.next = "HAND_OUT"
             with m.State("HAND_OUT"):
                 m.d.comb += out.i.valid.eq(1)

@@ -90,10 +90,12 @@ class StructureProcessor(wiring.Component):
         m.submodules.frontier = frontier = Queue(ExpandedNode(id_bits), self.frontier)
         m.submodules.chooser = chooser = NeighbourChooser(*self._port, self.most, id_bits)
         m.submodules.edges = edges = EdgeReader(*self._port, self.depth, id_bits)
+        m.submodules.chosen = chosen = Slice(edges.i.payload.shape())
         m.submodules.out = out = Slice(Sample)
         connect(m, roots.o, root_words.i)
         connect(m, frontier.o, chooser.i)
-        connect(m, chooser.o, edges.i)
+        connect(m, chooser.o, chosen.i)
+        connect(m, chosen.o, edges.i)
         connect(m, out.o, flipped(self.o))
         clients = ((roots.request, roots.beat), (chooser.request, chooser.beat), (edges.request, edges.beat))
         for n, (request, beat) in enumerate(clients):
