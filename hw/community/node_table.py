@@ -214,7 +214,11 @@ class NodeTable(wiring.Component):
         split, after = Signal(range(2 * self.nodes)), Signal(range(2 * self.nodes))
         m.d.comb += after.eq(Mux(self.first == 0, ~0, (self.first >> beat_bits) + 1))
         asked, waits = Array(arrays)[asking.array], Signal()
-        last = _last_beat(Array(arrays)[coming.array].words, beat_bits)
+        # The last beat of each part, which is there before the first beat is: that is only asked for meanwhile.
+        lasts = [Signal.like(place, name=f"last_{n}", reset_less=True) for n in range(2 * count)]
+        for n, array in enumerate(arrays):
+            whole = _last_beat(array.words, beat_bits)
+            m.d.sync += [lasts[n].eq(_least(whole, split - 1)), lasts[n + count].eq(whole)]
         m.d.comb += [
             begins.eq((self.start | waits) & ~self.reading),
             splitter.i.payload.address.eq((asked.begin + Mux(asking.rest, split, 0)) << beat_bits),
@@ -230,7 +234,11 @@ class NodeTable(wiring.Component):
         with m.If(splitter.i.valid & splitter.i.ready):
             m.d.sync += to_ask.eq(to_ask & ~asking.bit)
         ends, left = Signal(), to_come & ~coming.bit
-        m.d.comb += ends.eq(place == Mux(coming.rest, last, _least(last, split - 1)))
+        final = Signal.like(place)
+        m.d.comb += ends.eq(place == final)
+        for n, last in enumerate(lasts):
+            with m.If(coming.bit[n]):
+                m.d.comb += final.eq(last)
         with m.If(comes):
             m.d.sync += place.eq(place + 1)
             with m.If(ends):
