@@ -127,8 +127,8 @@ class CommunityChipletConfig(Parameters):
 
     @property
     def settling(self) -> int:
-        """Cycles after a reset in which tables by VID are cleared; work that is started then waits for their end."""
-        return max(self.locator.nodes, self.hubs)
+        """Cycles after a reset in which tables are cleared; work that is started then waits for their end."""
+        return max(self.locator.nodes // self.units, self.hubs, self.locator.settling)
 
     @property
     def lanes(self) -> int:

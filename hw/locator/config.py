@@ -180,6 +180,11 @@ class LocatorConfig(Parameters):
         return min(TOP_DEGREE, self.nodes - 1)
 
     @property
+    def settling(self) -> int:
+        """Cycles after a reset in which column tables and lists are cleared."""
+        return max(self.searches << self.table_bits, self.top_level + 1)
+
+    @property
     def depth(self) -> int:
         """Vertices of a bank that are on the chip."""
         return (self.window or self.nodes) // self.banks
