@@ -38,11 +38,10 @@ TARGET_MHZ = 100
 #: less than half of the device, and routing does not end: neither router resolves the last hundreds of wires.
 LARGE = 20_000
 USUAL_OPTIONS = ("--package", "CABGA756", "--seed", "1")
-#: With seed 1 router2 is left with a few dozen wires of `machine --config ecp5-85`; with 2 it ended
-#: after 60 rounds, and lately after 120.
+#: Of the seeds tried with `machine --config ecp5-85`, 7 gave the fastest clock; routing ended with all five.
 LARGE_OPTIONS = (
     *("--package", "CABGA381", "--lpf", "pads.lpf"),
-    *("--placer", "static", "--router", "router2", "--seed", "2"),
+    *("--placer", "static", "--router", "router2", "--seed", "7"),
 )
 #: Pads of a large block, those of a ULX3S board: where the placer chooses, router2 may not get from the clock's pad to
 #: its global net.
@@ -102,15 +101,23 @@ class Area:
     path: str | None = None
 
 
-def mapping(wires: int) -> str:
-    """Return what maps a design to LUTs, with wide multiplexers, whose wires do not leave the slice."""
-    return f"techmap -map +/lattice/latches_map.v\nabc9 -W {wires}\nclean\n"
+def mapping(wires: int, *, wide: bool = True) -> str:
+    """Return what maps a design to LUTs for speed with this delay of a wire, in ps.
+
+    The wires of `wide` multiplexers do not leave the slice, but a machine takes 8 % more LUTs with them.
+    """
+    luts = "" if wide else "-maxlut 4 "
+    return f"techmap -map +/lattice/latches_map.v\nabc9 {luts}-W {wires}\nclean\n"
 
 
-def _commands(top: str, wires: int, device: Device) -> str:
-    """Return the commands of synthesis, for speed with this delay of a wire, or for size if it is 0."""
+#: How a block is mapped for speed, and one above `LARGE`: wide multiplexers leave too little room for its wires.
+SPEED, LARGE_SPEED = mapping(WIRES), mapping(LARGE_WIRES, wide=False)
+
+
+def _commands(top: str, speed: str, device: Device) -> str:
+    """Return the commands of synthesis, with those that map for speed, or for size if there are none."""
     run = device.flat.format(top=top)
-    return f"{run} -run begin:map_luts\n{mapping(wires)}{run} -run map_cells:\n" if wires else f"{run}\n"
+    return f"{run} -run begin:map_luts\n{speed}{run} -run map_cells:\n" if speed else f"{run}\n"
 
 
 def _mapped(
@@ -120,7 +127,7 @@ def _mapped(
     top: str,
     output: str,
     *,
-    wires: int = 0,
+    speed: str = "",
     repeated: Sequence[str] = (),
     device: Device = ECP5,
 ) -> None:
@@ -133,16 +140,16 @@ def _mapped(
     if repeated:
         keep = "".join(f"setattr -mod -set keep_hierarchy 1 {module}\n" for module in repeated)
         join = "".join(f"setattr -mod -unset keep_hierarchy {module}\n" for module in repeated) + "flatten\nopt_clean\n"
-    script = f"{source}hierarchy -top {top}\n{keep}{PREPARE}{_commands(top, wires, device)}{join}{output}\n"
+    script = f"{source}hierarchy -top {top}\n{keep}{PREPARE}{_commands(top, speed, device)}{join}{output}\n"
     yosys(script, cwd=folder, name=name)
 
 
 def _area(
-    folder: Path, top: str, *, wires: int = 0, repeated: Sequence[str] = (), device: Device = ECP5
+    folder: Path, top: str, *, speed: str = "", repeated: Sequence[str] = (), device: Device = ECP5
 ) -> dict[str, int]:
     """Synthesise ``model.il`` and return cells by type."""
     source, output = "read_rtlil model.il\n", "tee -q -o area.json stat -json"
-    _mapped(folder, "area", source, top, output, wires=wires, repeated=repeated, device=device)
+    _mapped(folder, "area", source, top, output, speed=speed, repeated=repeated, device=device)
     design = json.loads((folder / "area.json").read_text())["design"]
     return {kind: int(count) for kind, count in design["num_cells_by_type"].items()}
 
@@ -192,7 +199,7 @@ def _fmax(component: Any, folder: Path, top: str, luts: int) -> tuple[float, str
     (folder / "shell.v").write_text(shell(component, top))
     source = "read_rtlil model.il\nread_verilog shell.v\n"
     repeated = list(black_boxes_of(component)) if large else []
-    _mapped(folder, "shell", source, "shell", "write_json shell.json", wires=_wires(luts), repeated=repeated)
+    _mapped(folder, "shell", source, "shell", "write_json shell.json", speed=_speed(luts), repeated=repeated)
     fold.fold_file(folder / "shell.json", "shell", folder / "fold.json")
     (folder / "pads.lpf").write_text("".join(f'LOCATE COMP "{pad}" SITE "{site}";\n' for pad, site in PADS.items()))
     output = run_tool(
@@ -240,15 +247,15 @@ def synth_component(component: Any, module: str, title: str, *, fmax: bool = Tru
         area = _counted(title, cells, device)
         if fmax:
             repeated = list(modules) if area.luts > LARGE else []
-            fast = _area(folder, module, wires=_wires(area.luts), repeated=repeated)
+            fast = _area(folder, module, speed=_speed(area.luts), repeated=repeated)
             megahertz, path = _fmax(component, folder, module, area.luts)
             area = replace(area, fast_luts=device.luts(fast), fmax=megahertz, path=path)
         write(known, json.dumps(asdict(area), indent=1))
     return area
 
 
-def _wires(luts: int) -> int:
-    return LARGE_WIRES if luts > LARGE else WIRES
+def _speed(luts: int) -> str:
+    return LARGE_SPEED if luts > LARGE else SPEED
 
 
 def _by_modules(component: Any, modules: Mapping[str, Any], module: str, title: str, device: Device) -> Area:
@@ -269,7 +276,7 @@ def _by_modules(component: Any, modules: Mapping[str, Any], module: str, title: 
 
 def folder_of(module: str, model: str, *how: str) -> Path:
     """Return the folder of what is made from `model`, also by the commands `how`; it exists."""
-    steps = (PREPARE, mapping(WIRES), mapping(LARGE_WIRES), Path(fold.__file__).read_text())
+    steps = (PREPARE, SPEED, LARGE_SPEED, Path(fold.__file__).read_text())
     name = digest(model, *steps, *USUAL_OPTIONS, *LARGE_OPTIONS, *how)
     folder = BUILD / "synth" / f"{module}-{name}"
     folder.mkdir(parents=True, exist_ok=True)
