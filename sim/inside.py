@@ -1,4 +1,4 @@
-"""What a simulator's Python does first: `sim.harness.run` names this module to cocotb before the bench.
+"""The first module that a simulator loads: `sim.harness.run` names it to cocotb before the bench.
 
 A short bench takes less time than loading it with all it imports, so this makes that faster.
 """

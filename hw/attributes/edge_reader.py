@@ -43,7 +43,7 @@ class EdgeReader(wiring.Component):
 
     def __init__(self, address_width: int, data_width: int, depth: int, id_bits: int) -> None:
         self._port = port = (address_width, data_width)
-        self.depth, self.id_bits = depth, id_bits
+        self.depth = depth
         super().__init__(
             {
                 "i": In(stream.Signature(ChosenEdge(address_width, id_bits))),
@@ -57,7 +57,7 @@ class EdgeReader(wiring.Component):
         """Ask for a beat if it is not one of the last; at the end choose the word."""
         m = Module()
         # Finding a word takes a cycle, and what is done with it the next.
-        m.submodules.out = out = Slice(NodeSample(self.id_bits))
+        m.submodules.out = out = Slice(self.o.payload.shape())
         connect(m, out.o, flipped(self.o))
         edge, sample = self.i.payload, out.i.payload
         bits = exact_log2(self._port[1] // (8 * WORD_BYTES))

@@ -147,6 +147,7 @@ class NegativeSampler(wiring.Component):
             with m.State("END"):
                 m.d.comb += passes.eq(~passed_root)
                 m.next = "SETTLE"
+            # Candidates move up for the last one that passes.
             with m.State("SETTLE"):
                 m.next = "HAND_OUT"
             with m.State("HAND_OUT"):

@@ -393,14 +393,11 @@ class Controller(wiring.Component):
     def _connect_location(self, m: Module, location: Location) -> None:
         """Lead the location's streams out; its addresses are relocated."""
         front = self._front
-        lines = {name: front.line(Opcode.LOCATE, name) for name in _SLOTS[Opcode.LOCATE]}
+        view, lines = front.view(Opcode.LOCATE), {n: front.line(Opcode.LOCATE, n) for n in _SLOTS[Opcode.LOCATE]}
         connect(m, location.o, flipped(self.locate))
         connect(m, flipped(self.located), location.located)
         m.d.comb += [
-            *(
-                field.eq(lines[name] if name in lines else front.view(Opcode.LOCATE)[name])
-                for name, field in ((name, location.command[name]) for name in location.command.shape().members)
-            ),
+            *(location.command[name].eq(lines.get(name, view[name])) for name in view.shape().members),
             location.forget.eq(self.forget),
             location.records_there.eq(self.records_there),
             location.records_whole.eq(self.records_whole),

@@ -29,7 +29,7 @@ class Location(wiring.Component):
     Parameters
     ----------
     address_width
-        Of a byte address, in bits.
+        Width of a byte address, in bits.
 
     Attributes
     ----------

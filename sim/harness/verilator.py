@@ -32,7 +32,7 @@ from sim.harness.build import (
 
 __all__ = ["FastVerilator"]
 
-#: What puts all files into one.
+#: Program that puts all files into one.
 _INCLUDER = "VERILATOR_INCLUDER=" + shlex.join([sys.executable, "-IS", str(Path(__file__).with_name("together.py"))])
 
 
