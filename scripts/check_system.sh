@@ -12,7 +12,6 @@ case "$PWD" in
 esac
 need() { command -v "$1" >/dev/null 2>&1 || { echo "atoll: '$1' is missing: install the system package '$2'" >&2; missing=1; }; }
 need "$python" python3
-need g++ g++
 need make make
 need perl perl
 if command -v "$python" >/dev/null 2>&1; then

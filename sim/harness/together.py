@@ -9,5 +9,5 @@ import sys
 seldom = [name for name in sys.argv[1:] if name.endswith("Slow.cpp")]
 often = [name for name in sys.argv[1:] if name.endswith(".cpp") and name not in seldom]
 print(*(f'#include "{name}"' for name in often), sep="\n")
-print('#pragma GCC optimize("O0")')
+print("#pragma clang optimize off")
 print(*(f'#include "{name}"' for name in seldom), sep="\n")

@@ -21,14 +21,12 @@ from cocotb_tools.runner import Verilator
 from sim.harness.build import (
     BYTECODE,
     ENDED_WITH_US,
-    OPTIMISED,
     RUNTIME_OBJECTS,
-    TOGETHER,
     TOGETHER_MOST,
     BuildError,
-    has_fst,
     verilator_path,
 )
+from sim.harness.compiler import has_fst, make_variables
 
 __all__ = ["FastVerilator"]
 
@@ -50,8 +48,6 @@ class FastVerilator(Verilator):
     def _set_env_common(self) -> None:
         super()._set_env_common()
         self.env["PATH"] = os.pathsep.join([verilator_path(), self.env["PATH"]])
-        # The wheel's verilated.mk leaves the precompiled header's option empty.
-        self.env["MAKEFLAGS"] = f"CFG_CXXFLAGS_PCH_I=-include {OPTIMISED}"
         # Each run loads its bench anew. What Python compiles for it is kept, even where the caller wants none kept.
         self.env.pop("PYTHONDONTWRITEBYTECODE", None)
         self.env["PYTHONPYCACHEPREFIX"] = str(BYTECODE)
@@ -80,9 +76,9 @@ class FastVerilator(Verilator):
         building = self.lock is not None
         for cmd in cmds:
             generated = sum(path.stat().st_size for path in self.build_dir.rglob("*.cpp"))
-            if cmd[0] == "make" and generated <= TOGETHER_MOST:
-                self.env["MAKEFLAGS"] = f"CFG_CXXFLAGS_PCH_I=-include {TOGETHER}"
-            if cmd[0] == "make" and self.runtime is not None:
+            if makes := cmd[0] == "make":
+                cmd = [*cmd, *make_variables(together=generated <= TOGETHER_MOST)]
+            if makes and self.runtime is not None:
                 for name in RUNTIME_OBJECTS:
                     if (self.runtime / name).exists():
                         shutil.copyfile(self.runtime / name, self.build_dir / name)

@@ -5,7 +5,6 @@ Against the hardware it is tested in `test_soc.py`, by the firmware.
 
 import ctypes
 import mmap
-import shutil
 import struct
 import subprocess
 import zlib
@@ -21,6 +20,7 @@ from contracts.registers import COUNTERS, register
 from golden.image import build_image
 from golden.image_format import Image
 from golden.model.network import infer
+from sim.harness.compiler import C
 from sim.problems import random_graph, random_problem
 from soc.exports.c_header import c_header
 
@@ -28,7 +28,6 @@ ROOT = Path(__file__).resolve().parents[2]
 DRIVER = ROOT / "soc" / "driver"
 STRICT = ("-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror")
 OK, DEVICE, OTHER_VERSION, BUSY, ADDRESS, TIME, IMAGE, RUN, REGISTER = 0, -1, -2, -3, -4, -5, -6, -7, -8
-pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed beside g++")
 
 READ = ctypes.CFUNCTYPE(ctypes.c_uint32, ctypes.c_void_p, ctypes.c_uint32)
 WRITE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint32)
@@ -68,7 +67,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Any:
     folder = tmp_path_factory.mktemp("driver")
     (folder / "atoll_registers.h").write_text(c_header())
     built = folder / "driver.so"
-    command = ["gcc", *STRICT, "-O1", "-shared", "-fPIC", f"-I{folder}", str(DRIVER / "atoll.c"), "-o", str(built)]
+    command = [*C, *STRICT, "-O1", "-shared", "-fPIC", f"-I{folder}", str(DRIVER / "atoll.c"), "-o", str(built)]
     subprocess.run(command, check=True)
     loaded = ctypes.CDLL(str(built))
     loaded.atoll_error_name.restype = ctypes.c_char_p
@@ -298,7 +297,7 @@ def test_the_checksum_goes_on_from_one_piece_to_the_next(library: Any) -> None:
 
 def test_the_driver_for_linux_compiles(tmp_path: Path) -> None:
     (tmp_path / "atoll_registers.h").write_text(c_header())
-    command = ["gcc", *STRICT, "-D_GNU_SOURCE", f"-I{tmp_path}", "-c", "-o", str(tmp_path / "linux.o")]
+    command = [*C, *STRICT, "-D_GNU_SOURCE", f"-I{tmp_path}", "-c", "-o", str(tmp_path / "linux.o")]
     subprocess.run([*command, str(DRIVER / "atoll_linux.c")], check=True)
 
 
@@ -308,7 +307,7 @@ def _compiled(tmp_path: Path, text: str, more: Callable[[], None] = lambda: None
     (tmp_path / "atoll_registers.h").write_text(c_header())
     files = [str(tmp_path / "program.c"), str(DRIVER / "atoll.c"), str(DRIVER / "atoll_linux.c")]
     program = tmp_path / "program"
-    command = ["gcc", *STRICT, "-D_GNU_SOURCE", f"-I{tmp_path}", f"-I{DRIVER}", *files, "-o", str(program)]
+    command = [*C, *STRICT, "-D_GNU_SOURCE", f"-I{tmp_path}", f"-I{DRIVER}", *files, "-o", str(program)]
     subprocess.run(command, check=True)
     return subprocess.run([str(program)], cwd=tmp_path, capture_output=True, text=True, check=False)
 

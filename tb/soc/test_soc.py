@@ -164,8 +164,8 @@ def test_the_command_ends_with_the_firmware_s_status(tmp_path: Path, monkeypatch
 
 def test_without_the_extra_there_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     found = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "ziglang" else found(name))
-    with pytest.raises(InputError, match="atoll soc: has no ziglang; expected `make soc`"):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "litedram" else found(name))
+    with pytest.raises(InputError, match="atoll soc: has no litedram; expected `make soc`"):
         flow.need_soc()
 
 

@@ -1,0 +1,60 @@
+"""The C++ compiler of simulators: Clang with its linker, from the package `ziglang`, so that no system's is needed.
+
+Its programs are half as fast again as GCC's at any of its settings, and large ones take less time to compile.
+"""
+
+import importlib.util
+import subprocess
+from functools import cache
+from pathlib import Path
+
+__all__ = ["AR", "CPP", "C", "has_fst", "make_variables"]
+
+
+@cache
+def _zig() -> str:
+    """Return the program of the package `ziglang`, which need not be imported for it."""
+    found = importlib.util.find_spec("ziglang")
+    return str(Path(found.origin or "").with_name("zig")) if found else "zig"
+
+
+#: No checks of C++'s rules in what is not optimised, no tables for a debugger, and no instructions that only this
+#: computer's processor has.
+_OPTIONS = ("-fno-sanitize=undefined", "-g0", "-mcpu=baseline")
+#: Compiles and links C, or C++.
+C = (_zig(), "cc", *_OPTIONS)
+CPP = (_zig(), "c++", *_OPTIONS)
+#: Makes archives.
+AR = (_zig(), "ar")
+
+
+def make_variables(*, together: bool = False) -> tuple[str, ...]:
+    """Return the variables that Verilator's makefiles take: this compiler, and how it compiles.
+
+    Parameters
+    ----------
+    together
+        A design's files in one go.
+    """
+    compiles = " ".join(CPP)
+    variables = {
+        "CXX": compiles,
+        "LINK": f"{compiles} -s",
+        "AR": " ".join(AR),
+        "OPT_FAST": "-O3",
+        "OPT_SLOW": "-O0",
+        "OPT_GLOBAL": "-O3",
+        # The wheel's verilated.mk leaves the precompiled header's option empty.
+        "CFG_CXXFLAGS_PCH_I": "-include",
+    }
+    if together:
+        variables["VM_PARALLEL_BUILDS"] = "0"
+    return tuple(f"{name}={value}" for name, value in variables.items())
+
+
+@cache
+def has_fst() -> bool:
+    """Whether the compiler finds what FST waveforms need (lz4 and zlib); otherwise they are VCD."""
+    headers = "#include <lz4.h>\n#include <zlib.h>\n"
+    command = [*CPP, "-x", "c++", "-c", "-o", "/dev/null", "-"]
+    return subprocess.run(command, input=headers, text=True, capture_output=True, check=False).returncode == 0
