@@ -5,6 +5,7 @@ from typing import ClassVar, Literal
 
 from contracts.parameters import Parameters, part, size
 from hw.community.formats import PES, CommunityConfig
+from hw.community.hub_unit import clearing_cycles
 from hw.locator.config import LocatorConfig
 from hw.pe.formats import PEConfig
 
@@ -128,7 +129,7 @@ class CommunityChipletConfig(Parameters):
     @property
     def settling(self) -> int:
         """Cycles after a reset in which tables are cleared; work that is started then waits for their end."""
-        return max(self.locator.nodes // self.units, self.hubs, self.locator.settling)
+        return max(clearing_cycles(self.locator.nodes, self.hubs, self.units), self.locator.settling)
 
     @property
     def lanes(self) -> int:

@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import ceil_log2, exact_log2
 
 from contracts.communities import PIECE_BITS
-from hw.block_memory import NO_BYPASS, registered_read
+from hw.block_memory import NO_BYPASS, RegisteredRead, registered_read
 from hw.community.formats import CommunityConfig, HubConfig
 from hw.community.hub_sums import HubSums
 from hw.graph.formats import is_high_half
@@ -17,12 +17,35 @@ from hw.stream.arbiter import merge
 from hw.stream.queue import Queue
 from hw.stream.slice import Slice
 
-__all__ = ["HubUnit"]
+__all__ = ["HubUnit", "clearing_cycles"]
 
 #: Requests that have a slot and wait for the row.
 _SERVED = 256
 #: Width of a layer's number; slots are cleared when it wraps.
 _EPOCH_BITS = 4
+#: Most banks of the slots, which are cleared side by side.
+_BANKS = 8
+
+
+def _entries(nodes: int, units: int) -> int:
+    return max(2, nodes // units)
+
+
+def _banks(entries: int, hubs: int) -> int:
+    """Return the number of banks of the slots; with fewer, clearing them would take longer than clearing rows."""
+    return min(_BANKS, max(1, entries // hubs))
+
+
+def clearing_cycles(nodes: int, hubs: int, units: int) -> int:
+    """Return the cycles in which a hub unit clears its tables after a reset, and when layers' numbers wrap.
+
+    Parameters
+    ----------
+    nodes, hubs, units
+        Most vertices and units of the chiplet, and most hubs of a unit.
+    """
+    entries = _entries(nodes, units)
+    return max(entries // _banks(entries, hubs), hubs)
 
 
 class HubUnit(wiring.Component):
@@ -85,7 +108,7 @@ class HubUnit(wiring.Component):
 
     def __init__(self, config: CommunityConfig, clients: int, nodes: int, hubs: int, units: int = 1) -> None:
         self.config, self.clients = config, clients
-        self.nodes, self.shift = max(2, nodes // units), exact_log2(units)
+        self.nodes, self.shift = _entries(nodes, units), exact_log2(units)
         self.hubs = HubConfig.of(config, hubs)
         # A hub is in records of its own, of its neighbours that are hubs, and of the others, or in their shares.
         self._owed_bits = ceil_log2(4 * nodes) + (PIECE_BITS if config.shares else 0)
@@ -94,10 +117,17 @@ class HubUnit(wiring.Component):
         # The last layer that has ended, if its slots and numbers of requests are still known; this layer uses them.
         self._last, self._known, self._repeats = Signal(_EPOCH_BITS), Signal(), Signal()
         self._again = Signal()
-        self._clearing, self._to_clear = Signal(init=1), Signal(range(max(self.nodes, self.hubs.width)))
+        self._bank_bits = exact_log2(_banks(self.nodes, hubs))
+        #: Cycles in which all slots are cleared.
+        self.clears = clearing_cycles(nodes, hubs, units)
+        self._clearing, self._to_clear = Signal(init=1), Signal(range(self.clears))
         self._sums = HubSums(self.hubs, self._owed_bits, config.sum_bits)
         entry = data.StructLayout({"epoch": _EPOCH_BITS, "slot": self.hubs.row_bits})
-        self._slots = Memory(shape=entry, depth=self.nodes, init=[], attrs=dict(NO_BYPASS))
+        # By the low bits of their places; a memory each, so that one is read while another is written.
+        self._slots = [
+            Memory(shape=entry, depth=self.nodes >> self._bank_bits, init=[], attrs=dict(NO_BYPASS))
+            for _ in range(1 << self._bank_bits)
+        ]
         self._there = Memory(shape=_EPOCH_BITS, depth=self.hubs.width, init=[], attrs=dict(NO_BYPASS))
         self._beat_bits = ceil_log2(config.pe.max_beats)
         shape = config.hub_row.members["data"]
@@ -139,7 +169,9 @@ class HubUnit(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         """Map VIDs to slots; keep rows and sums by slot."""
         m = Module()
-        m.submodules.slots, m.submodules.there, m.submodules.kept = self._slots, self._there, self._kept
+        m.submodules.there, m.submodules.kept = self._there, self._kept
+        for n, bank in enumerate(self._slots):
+            m.submodules[f"slots_{n}"] = bank
         m.submodules.sums = self._sums
         m.submodules.waiting = self._waiting
         m.d.comb += self._sums.settings.eq(self.settings)
@@ -150,8 +182,7 @@ class HubUnit(wiring.Component):
         self._add(m)
         self._send_sums(m, asked)
         with m.If(self._clearing):
-            last = max(self.nodes, self.hubs.width) - 1
-            m.d.sync += [self._to_clear.eq(self._to_clear + 1), self._clearing.eq(self._to_clear != last)]
+            m.d.sync += [self._to_clear.eq(self._to_clear + 1), self._clearing.eq(self._to_clear != self.clears - 1)]
         m.d.comb += self._again.eq(self.replay & self._known & ~self._epoch.all())
         with m.If(self.start):
             m.d.sync += [
@@ -164,6 +195,19 @@ class HubUnit(wiring.Component):
                 m.d.sync += [self._epoch.eq(1), self._clearing.eq(1)]
         m.d.sync += Cover(self.start & self._epoch.all(), "numbers of layers begin again")
         return m
+
+    def _slot_read(self, m: Module, name: str) -> RegisteredRead:
+        """Return a read port of all slots: that of every bank, of which the one with the place is chosen behind it."""
+        banks = [registered_read(m, words, f"{name}_{n}") for n, words in enumerate(self._slots)]
+        entry = Signal.like(banks[0].data, name=name)
+        place, bank = Signal(range(self.nodes), name=f"{name}_place"), Signal(self._bank_bits, name=f"{name}_bank")
+        enable = Signal(init=1, name=f"{name}_enable")
+        for read in banks:
+            m.d.comb += [read.addr.eq(place >> self._bank_bits), read.en.eq(enable)]
+        with m.If(enable):
+            m.d.sync += bank.eq(place[: self._bank_bits])
+        m.d.comb += entry.eq(Array(read.data.as_value() for read in banks)[bank])
+        return RegisteredRead(addr=place, en=enable, data=entry)
 
     def _look_up(self, m: Module) -> Any:
         """Give each requested hub a slot; return the read port of the number of requests by slot.
@@ -182,7 +226,7 @@ class HubUnit(wiring.Component):
         asks, asked, _ = merge(m, "requests", wished, config.hub_request)
         m.submodules.wants = wanted = Slice(config.vid_bits)
         connect(m, wanted.o, flipped(self.wanted))
-        write, read = self._slots.write_port(), registered_read(m, self._slots, "asked_slot")
+        read = self._slot_read(m, "asked_slot")
 
         looks, wish, again = Signal(), Signal(config.hub_request, reset_less=True), Signal()
         count, nobody, newest = Signal(hubs.row_bits + 1), wish.apart, Signal(hubs.row_bits)
@@ -203,10 +247,6 @@ class HubUnit(wiring.Component):
             asks.ready.eq((~looks | settles) & ~self._clearing),
             read.en.eq(asks.ready),
             read.addr.eq(asked.vid >> self.shift),
-            write.en.eq(new | self._clearing),
-            write.addr.eq(Mux(self._clearing, self._to_clear, owner)),
-            write.data.epoch.eq(Mux(self._clearing, 0, self._epoch)),
-            write.data.slot.eq(slot),
             waiting.i.valid.eq(self._puts | self._circulates),
             waiting.i.payload.eq(Mux(self._puts, placed, taken)),
             wanted.i.valid.eq(new),
@@ -218,6 +258,14 @@ class HubUnit(wiring.Component):
             self.overflow.valid.eq(settles & ~known & ~kept & full),
             self.overflow.payload.eq(wish.vid),
         ]
+        for n, bank in enumerate(self._slots):
+            write = bank.write_port()
+            m.d.comb += [
+                write.en.eq((new & (owner[: self._bank_bits] == n)) | self._clearing),
+                write.addr.eq(Mux(self._clearing, self._to_clear, owner >> self._bank_bits)),
+                write.data.epoch.eq(Mux(self._clearing, 0, self._epoch)),
+                write.data.slot.eq(slot),
+            ]
         # Requests that are looked at again always find a place.
         m.d.sync += [
             room.eq(waiting.level < _SERVED - 5),
@@ -276,7 +324,7 @@ class HubUnit(wiring.Component):
         """Keep combined rows: whole beats for the PEs, and chunks for the end; sums begin at 0 meanwhile."""
         config, sums = self.config, self._sums
         kept_write, there_write = self._kept.write_port(), self._there.write_port()
-        read = registered_read(m, self._slots, "combined_slot")
+        read = self._slot_read(m, "combined_slot")
         parts, slot = config.parts, read.data.slot
         # Beats of several rows may alternate, so only the chunks within a beat are counted.
         part, chunk = Signal(range(max(2, parts))), Signal(range(config.chunks))
@@ -370,7 +418,7 @@ class HubUnit(wiring.Component):
 
     def _add(self, m: Module) -> None:
         """Find the slots of partial sums: read in a cycle, judged behind a register of the block RAM in the next."""
-        read, add = registered_read(m, self._slots, "partial_slot"), self._sums.add
+        read, add = self._slot_read(m, "partial_slot"), self._sums.add
         taken, partial = (Signal(self.config.partial, name=name, reset_less=True) for name in ("came", "partial"))
         entry, comes, held, known = Signal.like(read.data, name="entry", reset_less=True), Signal(), Signal(), Signal()
         m.d.comb += [

@@ -381,11 +381,6 @@ async def rest(bench: Bench) -> None:
         assert waited < 5_000, "it stays busy"
 
 
-def clearing(design: HubUnit) -> int:
-    """Return the cycles in which all slots are cleared."""
-    return max(design.nodes, design.hubs.width)
-
-
 async def begin(dut: Any, *, late: int = 0, owing: float = 0.0, **pace: Any) -> tuple[Bench, HubUnit, Around]:
     """Start the bench; `late` and `owing` are how the PEs in `Around` behave."""
     finished = hub_unit(**parameters())

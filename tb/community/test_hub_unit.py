@@ -15,7 +15,7 @@ from sim.harness import simulate
 from sim.harness.bench import Bench
 from sim.harness.codec import Codec
 from sim.harness.expected import expect_cycles
-from tb.community.hubs import EPOCHS, Layer, ask_all, begin, clearing, hub_unit, random_layer, rest, some_layer
+from tb.community.hubs import EPOCHS, Layer, ask_all, begin, hub_unit, random_layer, rest, some_layer
 from tb.harness.marks import full
 
 #: Requests that can wait for rows.
@@ -66,7 +66,7 @@ async def all_settings_are_exact(dut: Any) -> None:
         # The numbers of the layers begin again: the slots are cleared.
         began = bench.cycle
         await rest(bench)
-        assert bench.cycle - began == (clearing(design) if (n + 2) % EPOCHS == 1 else 1)
+        assert bench.cycle - began == (design.clears if (n + 2) % EPOCHS == 1 else 1)
         await ask_all(around, layer)
         await around.finish()
 
@@ -172,7 +172,7 @@ async def clearing_takes_its_cycles(dut: Any) -> None:
     dut.first_partial.value = layer.first_partial
     bench.drive("bias_write", [{"address": 0, "data": layer.biases[0]}])
     around.ask(0, list(layer.rows))
-    await bench.cycles(clearing(design) - bench.cycle)
+    await bench.cycles(design.clears - bench.cycle)
     assert int(dut.busy.value)
     assert not around.wanted
     await bench.cycles(4)
@@ -181,7 +181,7 @@ async def clearing_takes_its_cycles(dut: Any) -> None:
     await around.finish()
     await bench.reset()
     await rest(bench)
-    assert bench.cycle == clearing(design) + 1
+    assert bench.cycle == design.clears + 1
 
 
 @cocotb.test()
