@@ -23,8 +23,8 @@ __all__ = ["HubUnit", "clearing_cycles"]
 _SERVED = 256
 #: Width of a layer's number; slots are cleared when it wraps.
 _EPOCH_BITS = 4
-#: Most banks of the slots, which are cleared side by side.
-_BANKS = 8
+#: Most banks of the slots, which are cleared side by side, and fewest entries of one: a block RAM has as many.
+_BANKS, _BANK_ENTRIES = 8, 1024
 
 
 def _entries(nodes: int, units: int) -> int:
@@ -33,7 +33,7 @@ def _entries(nodes: int, units: int) -> int:
 
 def _banks(entries: int, hubs: int) -> int:
     """Return the number of banks of the slots; with fewer, clearing them would take longer than clearing rows."""
-    return min(_BANKS, max(1, entries // hubs))
+    return min(_BANKS, max(1, entries // max(hubs, _BANK_ENTRIES)))
 
 
 def clearing_cycles(nodes: int, hubs: int, units: int) -> int:
@@ -199,6 +199,8 @@ class HubUnit(wiring.Component):
     def _slot_read(self, m: Module, name: str) -> RegisteredRead:
         """Return a read port of all slots: that of every bank, of which the one with the place is chosen behind it."""
         banks = [registered_read(m, words, f"{name}_{n}") for n, words in enumerate(self._slots)]
+        if len(banks) == 1:
+            return banks[0]
         entry = Signal.like(banks[0].data, name=name)
         place, bank = Signal(range(self.nodes), name=f"{name}_place"), Signal(self._bank_bits, name=f"{name}_bank")
         enable = Signal(init=1, name=f"{name}_enable")

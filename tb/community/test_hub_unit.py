@@ -25,9 +25,9 @@ DEFAULT: dict[str, Any] = {
     "clients": 3, "nodes": 128, "hubs": 32, "units": 2, "ways": 2,
     "lanes": 4, "width": 8, "columns": 16, "max_out": 21, "weight_rows": 16, "data_width": 128, "partials": True,
 }  # fmt: skip
-#: An element a cycle, as many beats as a row can have, and empty partial sums.
+#: An element a cycle, as many beats as a row can have, and empty partial sums; slots in four banks.
 NARROW: dict[str, Any] = {
-    "clients": 2, "nodes": 32, "hubs": 8, "units": 1, "ways": 1,
+    "clients": 2, "nodes": 4096, "hubs": 8, "units": 1, "ways": 1,
     "lanes": 2, "width": 8, "columns": 16, "max_out": 13, "weight_rows": 16, "data_width": 64, "partials": True,
     "shares": True,
 }  # fmt: skip
