@@ -11,9 +11,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from hw.stream.ports import flat_ports
 from scripts.blocks import Block, UserError, measured_by, measured_elsewhere
 from scripts.flows.modules import own_modules
-from scripts.flows.ports import flat_ports
 from scripts.flows.table import show
 from scripts.flows.yosys import BUILD, ROOT, yosys
 from sim.harness.build import digest, locked, to_rtlil
@@ -189,7 +189,7 @@ def cover(block: Block) -> Coverage:
     own = own_modules(sourced.model, sourced.name, measured_elsewhere(whole), only)
     lines = sourced.text.splitlines()
     sources = _sources(lines)
-    ports = {name for name, _, _ in flat_ports(whole.make_for_bench(whole.bench_parameters))} | {"rst"}
+    ports = {port.name for port in flat_ports(whole.make_for_bench(whole.bench_parameters))} | {"rst"}
     excuses = exceptions(whole.name)
     points = []
     for (kind, number, comment, module), hits in _read(data, own | {sourced.name}).items():

@@ -9,9 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from amaranth.hdl import Shape
-
-from scripts.flows.ports import flat_ports
+from hw.stream.ports import flat_ports
 from scripts.flows.yosys import ToolError, program, yosys
 from sim.harness.formal import environment
 from sim.harness.ports import StreamPort, stream_ports
@@ -29,7 +27,7 @@ def miter(component: Any, top: str, number: int, width: int) -> str:
     Inputs keep the rules of streams. A payload counts only while its ``valid`` is high. Names are escaped, as a port
     may have that of a keyword.
     """
-    ports = [(name, inward, Shape.cast(shape).width) for name, inward, shape in flat_ports(component)]
+    ports = [(port.name, port.inward, port.width) for port in flat_ports(component)]
     streams = {port.name: port for port in stream_ports(component)}
     declared = ["input clk", "input rst", *(f"input [{w - 1}:0] \\{n} " for n, inward, w in ports if inward)]
     lines = [f"module miter({', '.join(declared)});"]

@@ -19,10 +19,11 @@ from amaranth.lib import data
 
 from contracts.registers import ARRAY_MAP, MACHINE_MAP, RegisterMap
 from hw.stream.black_box import black_boxes_of
+from hw.stream.ports import flat_ports
 from scripts.blocks import Block
 from scripts.flows.fusesoc import core_file, machine_bench
 from scripts.flows.outputs import checked_folder, publishing
-from scripts.flows.ports import clocks_and_resets, flat_ports
+from scripts.flows.ports import clocks_and_resets
 from scripts.flows.readable import plain_names, split
 from scripts.flows.table import show
 from scripts.flows.yosys import ToolError, yosys
@@ -65,12 +66,8 @@ def port_list(component: Any) -> list[dict[str, Any]]:
     ports: list[dict[str, Any]] = [
         {"name": name, "direction": "input", "width": 1} for pair in clocks_and_resets(component) for name in pair
     ]
-    for name, inward, shape in flat_ports(component):
-        port: dict[str, Any] = {
-            "name": name,
-            "direction": "input" if inward else "output",
-            "width": Shape.cast(shape).width,
-        }
+    for name, inward, shape, width in flat_ports(component):
+        port: dict[str, Any] = {"name": name, "direction": "input" if inward else "output", "width": width}
         if isinstance(shape, data.StructLayout):
             port["fields"] = {
                 str(key): {"offset": part.offset, "width": Shape.cast(part.shape).width} for key, part in shape

@@ -1,25 +1,11 @@
-"""Ports of a component as they stand in its Verilog."""
+"""Clocks, resets and declarations of modules in Verilog and RTLIL."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from amaranth.hdl import Const, Shape, Value
-from amaranth.lib import wiring
-
-
-def flat_ports(component: Any) -> list[tuple[str, bool, Any]]:
-    """Return name, whether it is an input, and shape of every port of `component` that has bits.
-
-    Clock and reset are not among them, nor are the constant handshakes of always-valid and always-ready streams.
-    """
-    found = []
-    for path, member, value in component.signature.flatten(component):
-        if isinstance(Value.cast(value), Const) or Shape.cast(member.shape).width == 0:
-            continue
-        found.append(("__".join(map(str, path)), member.flow is wiring.In, member.shape))
-    return found
+from hw.stream.ports import flat_ports
 
 
 def clocks_and_resets(component: Any) -> list[tuple[str, str]]:
@@ -33,7 +19,7 @@ def boxes(modules: Mapping[str, Any]) -> str:
     lines = []
     for name, component in modules.items():
         ports = [("clk", True, 1), ("rst", True, 1)]
-        ports += [(port, inward, Shape.cast(shape).width) for port, inward, shape in flat_ports(component)]
+        ports += [(port.name, port.inward, port.width) for port in flat_ports(component)]
         lines += ["attribute \\blackbox 1", f"module \\{name}"]
         lines += [
             f"  wire width {width} {'input' if inward else 'output'} {index} \\{port}"

@@ -17,15 +17,14 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from amaranth.hdl import Shape
-
 from hw.stream.black_box import black_boxes_of
+from hw.stream.ports import flat_ports
 from scripts.blocks import Block
 from scripts.flows import fold
 from scripts.flows.devices import ECP5, Device
 from scripts.flows.longest_path import longest_path
 from scripts.flows.outputs import write
-from scripts.flows.ports import boxes, clocks_and_resets, flat_ports
+from scripts.flows.ports import boxes, clocks_and_resets
 from scripts.flows.table import show
 from scripts.flows.yosys import BUILD, ToolError, run_tool, yosys
 from sim.harness.build import digest, locked, to_rtlil
@@ -165,7 +164,7 @@ def _total(cells: Mapping[str, int], modules: Mapping[str, Mapping[str, int]]) -
 
 def shell(component: Any, top: str) -> str:
     """Return Verilog of the register shell around module `top`, with pads ``clk``, ``rst``, ``si`` and ``so``."""
-    ports = [(name, inward, Shape.cast(shape).width) for name, inward, shape in flat_ports(component)]
+    ports = [(port.name, port.inward, port.width) for port in flat_ports(component)]
     inputs = [(name, width) for name, inward, width in ports if inward]
     outputs = [(name, width) for name, inward, width in ports if not inward]
     ins = max(1, sum(width for _, width in inputs))

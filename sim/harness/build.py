@@ -45,7 +45,7 @@ SIM_DIR = ROOT / "build" / "sim"
 #: Where simulators keep Python's bytecode.
 BYTECODE = ROOT / "build" / "bytecode"
 #: Changes when the way of building does, so that old programs are not used.
-RECIPE = 7
+RECIPE = 8
 #: Lint rules that generated Verilog breaks by its nature. UNOPTFLAT, LATCH and MULTIDRIVEN stay fatal.
 WAIVED = (
     "WIDTHEXPAND", "WIDTHTRUNC", "CASEINCOMPLETE", "CASEOVERLAP", "UNSIGNED",
@@ -388,7 +388,7 @@ def _compile(made: Build, files: Sequence[Path], lock: TextIO) -> None:
         # Not `--coverage`: this Verilator fails on the coverage of some expressions, which nothing here counts.
         arguments += ["--coverage-line", "--coverage-toggle", "--coverage-user"]
     arguments += options.arguments
-    runtime = SIM_DIR / "runtime" / digest(_tools(), str(options.coverage), str(options.waves))
+    runtime = SIM_DIR / "runtime" / digest(str(RECIPE), _tools(), str(options.coverage), str(options.waves))
     blocks = () if options.coverage or options.waves else options.blocks
     if blocks:
         control = made.directory / "blocks.vlt"

@@ -4,11 +4,22 @@ Its programs are half as fast again as GCC's at any of its settings, and large o
 """
 
 import importlib.util
+import os
 import subprocess
 from functools import cache
 from pathlib import Path
 
 __all__ = ["AR", "CPP", "C", "has_fst", "make_variables"]
+
+
+def _cache_folder() -> str:
+    """Return where it keeps C++'s library, compiled once, in a minute: the user's caches, or `build`."""
+    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
+    there = next(folder for folder in (caches, *caches.parents) if folder.exists())
+    return str((caches if os.access(there, os.W_OK) else Path(__file__).resolve().parents[2] / "build") / "zig")
+
+
+os.environ.setdefault("ZIG_GLOBAL_CACHE_DIR", _cache_folder())
 
 
 @cache
@@ -20,7 +31,7 @@ def _zig() -> str:
 
 #: No checks of C++'s rules in what is not optimised, no tables for a debugger, and no instructions that only this
 #: computer's processor has.
-_OPTIONS = ("-fno-sanitize=undefined", "-g0", "-mcpu=baseline")
+_OPTIONS = ("-O3", "-fno-sanitize=undefined", "-g0", "-mcpu=baseline")
 #: Compiles and links C, or C++.
 C = (_zig(), "cc", *_OPTIONS)
 CPP = (_zig(), "c++", *_OPTIONS)
@@ -28,22 +39,24 @@ CPP = (_zig(), "c++", *_OPTIONS)
 AR = (_zig(), "ar")
 
 
-def make_variables(*, together: bool = False) -> tuple[str, ...]:
+def make_variables(*, together: bool = False, headers: Path | None = None) -> tuple[str, ...]:
     """Return the variables that Verilator's makefiles take: this compiler, and how it compiles.
 
     Parameters
     ----------
     together
         A design's files in one go.
+    headers
+        Precompiled headers, compiled with the same options.
     """
     compiles = " ".join(CPP)
     variables = {
-        "CXX": compiles,
+        "CXX": f"{compiles} -include-pch {headers}" if headers else compiles,
         "LINK": f"{compiles} -s",
         "AR": " ".join(AR),
-        "OPT_FAST": "-O3",
+        "OPT_FAST": "",
         "OPT_SLOW": "-O0",
-        "OPT_GLOBAL": "-O3",
+        "OPT_GLOBAL": "",
         # The wheel's verilated.mk leaves the precompiled header's option empty.
         "CFG_CXXFLAGS_PCH_I": "-include",
     }

@@ -16,9 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from amaranth.hdl import Signal, Value
-from amaranth.lib import wiring
-
+from hw.stream.ports import flat_ports
 from sim.harness.build import BuildError, digest, locked, verilator_path
 from sim.harness.compiler import AR, CPP, make_variables
 from sim.harness.modules import module_source
@@ -81,7 +79,7 @@ def stepped_module(component: Any, name: str, parts: Sequence[Path] = ()) -> Ste
             include = Path(verilator_path().split(os.pathsep)[0]).parent / "include"
             paths = [f"-I{path}" for path in (folder, include, include / "vltstd")]
             shim_object = str(folder / "shim.o")
-            _run([*CPP, "-std=c++20", "-O3", *paths, "-c", str(folder / "shim.cpp"), "-o", shim_object], name)
+            _run([*CPP, "-std=c++20", *paths, "-c", str(folder / "shim.cpp"), "-o", shim_object], name)
             (folder / f"V{name}__ALL.a").rename(made.library)
             _run([*AR, "q", str(made.library), shim_object], name)
             (folder / "built").touch()
@@ -103,10 +101,8 @@ def _ports(component: Any) -> tuple[list[_Port], list[_Port]]:
     """Return inputs and outputs, reset included and clock left out."""
     inputs: list[_Port] = [("rst", 1)]
     outputs: list[_Port] = []
-    for path, member, value in component.signature.flatten(component):
-        signal = Value.cast(value)
-        if isinstance(signal, Signal) and len(signal):
-            (inputs if member.flow == wiring.In else outputs).append(("__".join(map(str, path)), len(signal)))
+    for port in flat_ports(component):
+        (inputs if port.inward else outputs).append((port.name, port.width))
     return inputs, outputs
 
 

@@ -24,6 +24,8 @@ from sim.harness.build import (
     RUNTIME_OBJECTS,
     TOGETHER_MOST,
     BuildError,
+    digest,
+    locked,
     verilator_path,
 )
 from sim.harness.compiler import has_fst, make_variables
@@ -71,24 +73,55 @@ class FastVerilator(Verilator):
         return commands
 
     def _execute_cmds(self, cmds: Sequence[list[str]], cwd: Any, stdout: TextIO | None = None) -> None:
-        # Children keep the lock of the build: what is left of a build that was killed still writes into its folder.
-        kept = () if self.lock is None else (self.lock.fileno(),)
-        building = self.lock is not None
         for cmd in cmds:
             generated = sum(path.stat().st_size for path in self.build_dir.rglob("*.cpp"))
             if makes := cmd[0] == "make":
-                cmd = [*cmd, *make_variables(together=generated <= TOGETHER_MOST)]
+                together = generated <= TOGETHER_MOST
+                # Blocks of a hierarchy have options of their own, and those compiled file by file headers of theirs.
+                shared = self.runtime is not None and together and not self.hierarchical
+                headers = self._precompiled_headers(stdout) if shared else None
+                cmd = [*cmd, *make_variables(together=together, headers=headers)]
             if makes and self.runtime is not None:
                 for name in RUNTIME_OBJECTS:
                     if (self.runtime / name).exists():
                         shutil.copyfile(self.runtime / name, self.build_dir / name)
-            whole = [*ENDED_WITH_US, *cmd] if building else cmd
-            with subprocess.Popen(
-                whole, cwd=cwd, env=self.env, stdout=stdout, stderr=subprocess.STDOUT, pass_fds=kept
-            ) as process:
-                status = self._status(process)
-            if status:
-                raise subprocess.CalledProcessError(status, whole)
+            self._run(cmd, cwd, stdout)
+
+    def _precompiled_headers(self, stdout: TextIO | None) -> Path:
+        """Return the headers of Verilator's runtime, compiled with the options of this design.
+
+        They are half of what there is to compile of a small design, so they are kept for all with the same options.
+        """
+        assert self.runtime is not None
+        include = Path(verilator_path().split(os.pathsep)[0]).parent / "include"
+        # Clang refuses headers that have changed since.
+        changed = str((include / "verilated.h").stat().st_mtime_ns)
+        folder = self.runtime.parent / "headers" / digest(self.runtime.name, str(include), changed)
+        made, source, rule = (folder / f"runtime.{kind}" for kind in ("pch", "h", "mk"))
+        with locked(folder.with_suffix(".lock")):
+            if not made.exists():
+                folder.mkdir(exist_ok=True)
+                source.write_text("".join(f'#include "{name}.h"\n' for name in ("verilated", "verilated_vpi")))
+                fresh = folder / "fresh"
+                rule.write_text(f"{fresh}: {source}\n\t$(CXX) $(CXXFLAGS) $(CPPFLAGS) -x c++-header $< -o $@\n")
+                command = ["make", "-f", "Vtop.mk", "-f", str(rule), str(fresh), *make_variables()]
+                self._run(command, self.build_dir, stdout)
+                fresh.rename(made)
+        return made
+
+    def _run(self, cmd: Sequence[str], cwd: Any, stdout: TextIO | None) -> None:
+        """Run a command to its end; children keep the lock of the build.
+
+        What is left of a build that was killed still writes into its folder.
+        """
+        kept = () if self.lock is None else (self.lock.fileno(),)
+        whole = list(cmd) if self.lock is None else [*ENDED_WITH_US, *cmd]
+        with subprocess.Popen(
+            whole, cwd=cwd, env=self.env, stdout=stdout, stderr=subprocess.STDOUT, pass_fds=kept
+        ) as process:
+            status = self._status(process)
+        if status:
+            raise subprocess.CalledProcessError(status, whole)
 
     def _status(self, process: subprocess.Popen[bytes]) -> int:
         """Wait for a process, which is killed at the time limit; `subprocess` itself would look only every 50 ms."""

@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from amaranth.hdl import Const, Value
-from amaranth.lib import wiring
-
 from contracts.memory_ports import sharing
 from hw.memory.axi import ATTRIBUTES
+from hw.stream.ports import flat_ports
 from sim.models.activity import WINDOW
 from sim.models.record_streams import record_source
 from sim.models.verilog import Pin, held, instance, vector
@@ -96,10 +94,7 @@ def sources_of(memories: Mapping[str, MemoryModel]) -> tuple[Path, ...]:
 
 def ports_of(component: Any) -> Iterator[Pin]:
     """Every Verilog port but clock and reset."""
-    for path, member, value in component.signature.flatten(component):
-        signal = Value.cast(value)
-        if not isinstance(signal, Const) and len(signal):
-            yield Pin("__".join(map(str, path)), member.flow is wiring.In, len(signal))
+    return (Pin(port.name, port.inward, port.width) for port in flat_ports(component))
 
 
 def _joined(prefixes: Sequence[str], signal: str) -> str:
