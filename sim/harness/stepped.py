@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from hw.stream.ports import flat_ports
-from sim.harness.build import BuildError, digest, locked, verilator_path
+from sim.harness.build import BuildError, digest, locked, verilator_headers, verilator_path
 from sim.harness.compiler import AR, CPP, make_variables
 from sim.harness.modules import module_source
 
@@ -76,7 +76,7 @@ def stepped_module(component: Any, name: str, parts: Sequence[Path] = ()) -> Ste
             made.wrapper.write_text(wrapper)
             (folder / "shim.cpp").write_text(shim)
             _run(["verilator", *options, *builds, "--Mdir", str(folder), str(source), *map(str, parts)], name)
-            include = Path(verilator_path().split(os.pathsep)[0]).parent / "include"
+            include = verilator_headers()
             paths = [f"-I{path}" for path in (folder, include, include / "vltstd")]
             shim_object = str(folder / "shim.o")
             _run([*CPP, "-std=c++20", *paths, "-c", str(folder / "shim.cpp"), "-o", shim_object], name)

@@ -26,6 +26,7 @@ from sim.harness.build import (
     BuildError,
     digest,
     locked,
+    verilator_headers,
     verilator_path,
 )
 from sim.harness.compiler import has_fst, make_variables
@@ -75,15 +76,14 @@ class FastVerilator(Verilator):
     def _execute_cmds(self, cmds: Sequence[list[str]], cwd: Any, stdout: TextIO | None = None) -> None:
         for cmd in cmds:
             generated = sum(path.stat().st_size for path in self.build_dir.rglob("*.cpp"))
-            if makes := cmd[0] == "make":
+            if cmd[0] == "make":
                 together = generated <= TOGETHER_MOST
                 # Blocks of a hierarchy have options of their own, and those compiled file by file headers of theirs.
                 shared = self.runtime is not None and together and not self.hierarchical
                 headers = self._precompiled_headers(stdout) if shared else None
                 cmd = [*cmd, *make_variables(together=together, headers=headers)]
-            if makes and self.runtime is not None:
                 for name in RUNTIME_OBJECTS:
-                    if (self.runtime / name).exists():
+                    if self.runtime is not None and (self.runtime / name).exists():
                         shutil.copyfile(self.runtime / name, self.build_dir / name)
             self._run(cmd, cwd, stdout)
 
@@ -93,7 +93,7 @@ class FastVerilator(Verilator):
         They are half of what there is to compile of a small design, so they are kept for all with the same options.
         """
         assert self.runtime is not None
-        include = Path(verilator_path().split(os.pathsep)[0]).parent / "include"
+        include = verilator_headers()
         # Clang refuses headers that have changed since.
         changed = str((include / "verilated.h").stat().st_mtime_ns)
         folder = self.runtime.parent / "headers" / digest(self.runtime.name, str(include), changed)
@@ -110,9 +110,9 @@ class FastVerilator(Verilator):
         return made
 
     def _run(self, cmd: Sequence[str], cwd: Any, stdout: TextIO | None) -> None:
-        """Run a command to its end; children keep the lock of the build.
+        """Run a command to its end.
 
-        What is left of a build that was killed still writes into its folder.
+        Children keep the lock of the build: those of a build that was killed still write into its folder.
         """
         kept = () if self.lock is None else (self.lock.fileno(),)
         whole = list(cmd) if self.lock is None else [*ENDED_WITH_US, *cmd]
