@@ -99,16 +99,19 @@ class RowAccumulator(wiring.Component):
         wiring.connect(m, done.o, wiring.flipped(self.o))
         record, busy = Signal(config.record, reset_less=True), Signal()
         takes, leaves = Signal(), Signal()
+        # Its last result is written in the cycle after its end, when the next record may have begun.
+        complete, left = Signal(config.record, reset_less=True), Signal()
         m.d.comb += [
-            self.record.ready.eq(~busy),
+            self.record.ready.eq(~busy | leaves),
             takes.eq(self.record.valid & self.record.ready),
-            done.i.payload.eq(record),
-            done.i.valid.eq(leaves),
+            done.i.payload.eq(complete),
+            done.i.valid.eq(left),
         ]
+        m.d.sync += left.eq(leaves)
+        with m.If(leaves):
+            m.d.sync += [complete.eq(record), busy.eq(0)]
         with m.If(takes):
             m.d.sync += [record.eq(self.record.payload), busy.eq(1)]
-        with m.If(leaves):
-            m.d.sync += busy.eq(0)
 
         step, chunk, second = self.i.payload, Signal(range(config.chunks)), Signal()
         column, row = Signal(config.column_bits), Signal(range(config.slots))
@@ -127,9 +130,8 @@ class RowAccumulator(wiring.Component):
             writes.eq(~step.form & self._same(added) & ~self._same(chosen)),
             moves.eq(runs & ~waits & ~writes & (summed | self.there)),
             through.eq(moves & last_chunk & (second | ~step.form)),
-            # The last result is written before the record leaves.
-            leaves.eq(busy & self.i.valid & ~step.active & step.last & ~chosen.valid),
-            self.i.ready.eq(through | leaves | (busy & ~step.active & ~step.last)),
+            leaves.eq(busy & self.i.valid & ~step.active & step.last),
+            self.i.ready.eq(through | (busy & ~step.active)),
             self.worked.eq(moves),
             self.gross.eq(through & ~step.form),
             self.formed.eq(through & step.form),

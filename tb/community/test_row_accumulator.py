@@ -259,6 +259,28 @@ async def steps_take_their_cycles(dut: Any) -> None:
 
 
 @cocotb.test()
+async def records_follow_each_other(dut: Any) -> None:
+    """Take a cycle for the end of a record, and none before the next one. All wait for the first vector."""
+    sums = await begin(dut)
+    rng, config = sums.bench.random, sums.config
+    for last_chunk in range(config.chunks):
+        sums.set(last_chunk)
+        for _ in range(4):
+            sizes = [1, 2, config.width // 2, config.width, 1]
+            batches = [(rows, steps_of(rng, rows, config)) for rows in sizes]
+            batches[0][1].insert(
+                0, {"active": 1, "form": 0, "row": 0, "left": 0, "right": 0, "index": 0, "negative": 0}
+            )
+            first, *others = await sums.send(batches, late=True)
+            await sums.come(others)
+            began = sums.bench.cycle
+            await sums.come([first])
+            cycles = sum(cycles_of(steps, rows, sums.chunks) + 1 for rows, steps in batches)
+            # The vector takes a cycle a chunk to come, and four more pass until its record does and the last one has left.
+            assert await sums.done() - began == cycles + last_chunk + 4
+
+
+@cocotb.test()
 async def a_reset_leaves_nothing(dut: Any) -> None:
     sums = await begin(dut, stall=0.2)
     bench, config = sums.bench, sums.config
