@@ -276,7 +276,7 @@ async def records_follow_each_other(dut: Any) -> None:
             began = sums.bench.cycle
             await sums.come([first])
             cycles = sum(cycles_of(steps, rows, sums.chunks) + 1 for rows, steps in batches)
-            # The vector takes a cycle a chunk to come, and four more pass until its record does and the last one has left.
+            # The vector takes a cycle a chunk to come; four more are those of its mark and of the last result.
             assert await sums.done() - began == cycles + last_chunk + 4
 
 
