@@ -262,8 +262,8 @@ class CommunityConfig(Parameters):
         """One vector operation.
 
         ``form``: column ``index`` becomes the sum of ``left`` and ``index``'s other operand ``right``. Otherwise
-        ``right`` is added to ``row``, or with ``negative`` subtracted. ``last``: of its record; without ``active``
-        there is no operation.
+        ``right`` is added to ``row``, or with ``negative`` subtracted. Without ``active`` there is no operation, as in
+        the ``last`` one of a record.
         """
         return data.StructLayout(
             {

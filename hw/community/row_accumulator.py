@@ -130,7 +130,7 @@ class RowAccumulator(wiring.Component):
             writes.eq(~step.form & self._same(added) & ~self._same(chosen)),
             moves.eq(runs & ~waits & ~writes & (summed | self.there)),
             through.eq(moves & last_chunk & (second | ~step.form)),
-            leaves.eq(busy & self.i.valid & ~step.active & step.last),
+            leaves.eq(busy & self.i.valid & step.last),
             self.i.ready.eq(through | (busy & ~step.active)),
             self.worked.eq(moves),
             self.gross.eq(through & ~step.form),
