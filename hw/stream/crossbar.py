@@ -6,7 +6,7 @@ from typing import Any
 from amaranth.hdl import Array, Cat, Module, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
-from amaranth.utils import exact_log2
+from amaranth.utils import ceil_log2
 
 from hw.stream.arbiter import merge
 from hw.stream.hold import hold
@@ -26,9 +26,9 @@ class Crossbar(wiring.Component):
     shape
         Shape of a word.
     inputs, outputs
-        Numbers of streams; of outputs a power of two.
+        Numbers of streams.
     field
-        Of a word: its lowest bits are the number of its output.
+        Of a word: its lowest bits, as many as number all outputs, are the number of its output.
     whole
         Words have a field ``last``; those of an input up to one with ``last`` have the same output, and pass without
         others between them.
@@ -42,7 +42,7 @@ class Crossbar(wiring.Component):
     Raises
     ------
     ValueError
-        If there is no input, or the number of outputs is no power of two.
+        If there is no input or no output.
     """
 
     def __init__(
@@ -56,8 +56,8 @@ class Crossbar(wiring.Component):
     ) -> None:
         if inputs < 1:
             raise ValueError(f"inputs must be at least 1, not {inputs!r}")
-        if outputs < 1 or outputs & (outputs - 1):
-            raise ValueError(f"outputs must be a power of two, not {outputs!r}")
+        if outputs < 1:
+            raise ValueError(f"outputs must be at least 1, not {outputs!r}")
         self.shape, self.field, self.whole = shape, field, whole
         super().__init__(
             {
@@ -74,7 +74,7 @@ class Crossbar(wiring.Component):
         crossings: list[list[Any]] = []
         for n, port in enumerate(self.i):
             row = [stream.Signature(self.shape).create(path=(f"cross_{n}_{k}",)) for k in range(len(self.o))]
-            route(m, port, port.payload[self.field][: exact_log2(len(self.o))], row)
+            route(m, port, port.payload[self.field][: ceil_log2(len(self.o))], row)
             if len(row) > 1:
                 row = [hold(m, f"held_{n}_{k}", crossing, self.shape) for k, crossing in enumerate(row)]
                 busy += [crossing.valid for crossing in row]
