@@ -23,6 +23,7 @@ from hw.community.smoother import LOAD_BITS, Smoother
 from hw.contracts import struct
 from hw.locator.formats import RecordBeat
 from hw.stream.arbiter import merge
+from hw.stream.hold import hold
 from hw.stream.slice import Slice
 
 __all__ = ["RecordDispatcher"]
@@ -259,17 +260,17 @@ class RecordDispatcher(wiring.Component):
         """Send each record to the PE that is selected when its head is there; return whether all are out."""
         m.submodules.smoother = smoother = self._smoother
         sharer = self._share(m, records) if self.shares else None
-        records = sharer.o if sharer else records
-        pair, head, last = records.payload, Signal(self.sizes.head), Signal()
+        records = self._weigh(m, records, sharer)
+        pair, last = records.payload.pair, Signal()
         inside, ready, moves = Signal(), Signal(self.pes), Signal()
         m.d.comb += [
-            head.eq(pair.words[0].data),
             last.eq(ends_record(pair)),
-            records.ready.eq((ready & smoother.pe).any()),
+            # No queue is full as a rule, and to look at that of the PE alone would make the path longer.
+            records.ready.eq(smoother.decided & ready.all()),
             moves.eq(records.valid & records.ready),
             smoother.hops.eq(self.hops),
             smoother.take.eq(moves & ~inside),
-            smoother.work.eq(head.hubs + _ROW * (sharer.rows if sharer else head.nodes)),
+            smoother.work.eq(records.payload.work),
             smoother.done.eq(moves & last),
             self.smoothed.eq(smoother.take & smoother.moved),
         ]
@@ -285,13 +286,30 @@ class RecordDispatcher(wiring.Component):
             connect(m, unpacker.o, flipped(port))
             m.d.comb += [
                 queue.i.payload.eq(pair),
-                queue.i.valid.eq(records.valid & smoother.pe[n]),
+                queue.i.valid.eq(moves & smoother.pe[n]),
                 ready[n].eq(queue.i.ready),
             ]
             m.d.sync += smoother.room[n].eq(queue.level < _AHEAD)
             idle.append(queue.empty & unpacker.idle)
-        m.d.sync += Cover(records.valid & ~smoother.pe.any(), "a record waits for its PE")
-        return (sharer.idle if sharer else 1) & Cat(idle).all()
+        m.d.sync += Cover(records.valid & ~smoother.decided, "a record waits for its PE")
+        return (sharer.idle if sharer else ~records.valid) & Cat(idle).all()
+
+    def _weigh(self, m: Module, records: Any, sharer: RecordSharer | None) -> Any:
+        """Return the records with their work, for their first pairs, which waits in a register for the decision.
+
+        Shares cannot wait there: what is offered changes with the decision.
+        """
+        shape = data.StructLayout({"pair": self.sizes.pair, "work": len(self._smoother.work)})
+        source, weighed = sharer.o if sharer else records, stream.Signature(shape).create(path=("weighed",))
+        head = Signal(self.sizes.head)
+        m.d.comb += [
+            head.eq(source.payload.words[0].data),
+            weighed.payload.pair.eq(source.payload),
+            weighed.payload.work.eq(head.hubs + _ROW * (sharer.rows if sharer else head.nodes)),
+            weighed.valid.eq(source.valid),
+            source.ready.eq(weighed.ready),
+        ]
+        return weighed if sharer else hold(m, "issued", weighed, shape)
 
     def _share(self, m: Module, records: Any) -> RecordSharer:
         """Split records with which their PE would have too much more than another."""

@@ -4,7 +4,7 @@ from functools import reduce
 from itertools import combinations
 from operator import or_
 
-from amaranth.hdl import Cat, Const, Cover, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Cover, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -46,6 +46,8 @@ class Smoother(wiring.Component):
         PEs that may get a record.
     pe : Out(pes)
         The PE of the record, one-hot, or 0 while none can be given; constant until `done`.
+    decided : Out(1)
+        There is a PE.
     moved : Out(1)
         With `take`: it is another PE than that in turn.
     take : In(1)
@@ -78,6 +80,7 @@ class Smoother(wiring.Component):
                 "hops": In(2),
                 "room": In(pes),
                 "pe": Out(pes),
+                "decided": Out(1),
                 "moved": Out(1),
                 "take": In(1),
                 "work": In(work_bits),
@@ -92,16 +95,25 @@ class Smoother(wiring.Component):
         pes = self.pes
         loads = [Signal(LOAD_BITS, name=f"load_{n}") for n in range(pes)]
         turn = Signal(pes, init=1)
+        # Both with the record that goes in this cycle: the next one is decided about at once.
+        next_loads = [Signal(LOAD_BITS, name=f"next_load_{n}") for n in range(pes)]
+        next_turn = Signal(pes)
         # PEs by their place behind the one in turn: those with room, the least busy; that of the record.
         room, least, place = Signal(pes), Signal(pes), Signal(pes)
-        following, there = Signal(pes), Signal()
-        with m.Switch(turn):
+        # Whose turn it was when that was decided.
+        origin = Signal(pes, init=1)
+        m.d.comb += next_turn.eq(Mux(self.take, turn.rotate_left(1), turn))
+        with m.Switch(next_turn):
             for n in range(pes):
                 with m.Case(1 << n):
-                    m.d.comb += [room.eq(self.room.rotate_right(n)), following.eq(least.rotate_left(n))]
+                    m.d.comb += room.eq(self.room.rotate_right(n))
+        with m.Switch(origin):
+            for n in range(pes):
+                with m.Case(1 << n):
+                    m.d.comb += self.pe.eq(place.rotate_left(n))
         reach = list(dict.fromkeys([0, *(sign * hop % pes for hop in range(1, HOPS_MAX + 1) for sign in (1, -1))]))
         barred = [~room[n] | (self.hops < min(n, pes - n)) for n in reach]
-        keys = [Cat(loads[n], bar) for n, bar in zip(reach, barred, strict=True)]
+        keys = [Cat(next_loads[n], bar) for n, bar in zip(reach, barred, strict=True)]
         wins = [~bar for bar in barred]
         for one, other in combinations(range(len(reach)), 2):
             less = Signal(name=f"less_{reach[other]}_{reach[one]}")
@@ -109,39 +121,32 @@ class Smoother(wiring.Component):
             wins[one] &= ~less
             wins[other] &= less
         m.d.comb += [*(least[n].eq(win) for n, win in zip(reach, wins, strict=True)), self.moved.eq(~place[0])]
-        # In the cycle of `take` loads are those of before.
-        with m.If(self.done | ~there):
-            m.d.sync += [
-                there.eq(~self.take & least.any()),
-                self.pe.eq(Mux(self.take, 0, following)),
-                place.eq(least),
-            ]
+        with m.If(self.done | ~self.decided):
+            m.d.sync += [self.decided.eq(~Cat(barred).all()), place.eq(least), origin.eq(next_turn)]
         tops = Signal()
         m.d.comb += tops.eq(Cat(load[-1] for load in loads).all())
-        for n, load in enumerate(loads):
+        rests = [Cat(load[:-1], load[-1] & ~tops) for load in loads]
+        for n, rest in enumerate(rests):
             given = Signal(LOAD_BITS + 1, name=f"given_{n}")
-            m.d.comb += given.eq(load + Mux(place[n], self.work, 0))
-            with m.If(self.take):
-                m.d.sync += loads[(n - 1) % pes].eq(given[:-1] | given[-1].replicate(LOAD_BITS))
-            with m.Elif(tops):
-                m.d.sync += load[-1].eq(0)
-        with m.If(self.take):
-            m.d.sync += turn.eq(turn.rotate_left(1))
+            m.d.comb += [
+                given.eq(rest + Mux(place[n], self.work, 0)),
+                next_loads[(n - 1) % pes].eq(
+                    Mux(self.take, given[:-1] | given[-1].replicate(LOAD_BITS), rests[(n - 1) % pes])
+                ),
+            ]
+        m.d.sync += [*(load.eq(new) for load, new in zip(loads, next_loads, strict=True)), turn.eq(next_turn)]
         m.d.sync += [
             Cover(tops, "what all have is taken off"),
-            Cover(~least.any(), "no PE within reach has room"),
+            Cover(Cat(barred).all(), "no PE within reach has room"),
         ]
         if self.remaps:
-            self._find_extremes(m, loads, place, tops)
+            self._find_extremes(m, loads, next_loads, place)
         return m
 
-    def _find_extremes(self, m: Module, loads: list[Signal], place: Signal, tops: Signal) -> None:
-        """Compare what the PE would have with the least that any has.
-
-        The least load is registered along with the decision, and what all have is taken off it as it is off the loads.
-        """
+    def _find_extremes(self, m: Module, loads: list[Signal], next_loads: list[Signal], place: Signal) -> None:
+        """Compare what the PE would have with the least that any has, which is registered along with the loads."""
         least, chosen = Signal(LOAD_BITS), Signal(LOAD_BITS)
-        m.d.sync += least.eq(_smallest(loads) & ~Cat(Const(0, LOAD_BITS - 1), tops))
+        m.d.sync += least.eq(_smallest(next_loads))
         m.d.comb += [
             chosen.eq(reduce(or_, (load & place[n].replicate(LOAD_BITS) for n, load in enumerate(loads)))),
             self.extreme.eq(chosen + self.whole > least + self.split),
