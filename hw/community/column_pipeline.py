@@ -79,8 +79,8 @@ class ColumnPipeline(wiring.Component):
     moves, drops : In(1)
         Every stage passes on what it has; what is on its way is forgotten.
     split, rest : In(1)
-        The column that was requested in the last three cycles: what it has in common with `held` becomes the sum
-        `tail`; it becomes what it does not have in common. Nothing happens without `free`.
+        What the `best` partner has in common with `held` becomes the sum `tail`; then both become what they do not have
+        in common. Its number is requested in the cycle before `rest`. Nothing happens without `free`.
     free : Out(1)
         The memory can be written.
     most : In
@@ -135,6 +135,8 @@ class ColumnPipeline(wiring.Component):
         # The requested column, and the one behind it.
         self._columns = [Signal(config.width, name=f"column_{n}", reset_less=True) for n in range(2)]
         self._column = self._columns[0]
+        # The best partner.
+        self._partner = Signal(config.width, reset_less=True)
 
     def elaborate(self, platform: object) -> Module:
         """Pass the requests on beside their columns."""
@@ -178,7 +180,7 @@ class ColumnPipeline(wiring.Component):
             m.d.sync += Assert(~(used & write.en & (write.addr == place)), "a column is read while it is written")
         self._mark(m, write, places[0])
 
-        # Of a split: the partner's place was that of the request two cycles before, and has not changed since.
+        # Of a split: the partner's place is that of the request before.
         asked, writes = Signal(config.column_bits + 1), Signal()
         m.d.comb += [
             self.free.eq(~columns.enable),
@@ -192,7 +194,7 @@ class ColumnPipeline(wiring.Component):
                 )
             ),
             write.data.eq(
-                Mux(columns.enable, columns.data, self._column & (self.held ^ self.rest.replicate(config.width)))
+                Mux(columns.enable, columns.data, self._partner & (self.held ^ self.rest.replicate(config.width)))
             ),
         ]
         with m.If(self.moves):
@@ -231,21 +233,24 @@ class ColumnPipeline(wiring.Component):
                 self.some.eq((self._first & ~self.joined).any()),
                 self.lack.eq((self.joined & ~self._first).any()),
             ]
-        with m.If(self.split & self.free):
-            m.d.sync += [self._first.eq(self.held & ~self._column), first_formed.eq(self.formed)]
+        with m.If(self.rest & self.free):
+            m.d.sync += [self._first.eq(self.held & ~self._partner), first_formed.eq(self.formed)]
 
     def _compare(self, m: Module) -> None:
-        """Count what each partner has in common with the head, by groups, then in all; keep the best."""
+        """Count what each partner has in common with the head, by groups, then in all; keep the best and its number."""
         size, width, last = self.group, self.config.width, self._stages[-1]
         ones = [Signal(range(width + 1), name=f"ones_{n}", reset_less=True) for n in range(2)]
+        # Beside their ones.
+        counted = [Signal(width, name=f"counted_{n}", reset_less=True) for n in range(2)]
         for n, (column, count) in enumerate(zip(self._columns, ones, strict=True)):
+            counting = Signal(width, name=f"counting_{n}", reset_less=True)
             groups = [Signal(range(size + 1), name=f"ones_{n}_{k}", reset_less=True) for k in range(width // size)]
             both = Signal(width, name=f"both_{n}")
             m.d.comb += both.eq(self._first & column)
             with m.If(self.moves):
                 for k, group in enumerate(groups):
                     m.d.sync += group.eq(_sum(list(both[k * size : (k + 1) * size])))
-                m.d.sync += count.eq(_sum(list(groups)))
+                m.d.sync += [count.eq(_sum(list(groups))), counting.eq(column), counted[n].eq(counting)]
         most, saved, shares, far = Signal.like(ones[0], init=1), Signal(), Signal(2), Signal()
         m.d.comb += [
             shares[0].eq(last.valid & ~last.load & (ones[0] > 1)),
@@ -255,13 +260,17 @@ class ColumnPipeline(wiring.Component):
             self.saves.eq(shares.any() | (saved & ~last.load)),
         ]
         more = Mux(far, ones[1], ones[0])
-        with m.If(self.moves & last.valid & last.load | self.split):
+        with m.If((self.moves & last.valid & last.load) | (self.split & self.free)):
             m.d.sync += [most.eq(1), saved.eq(0), self.another.eq(0)]
         with m.Elif(shares.any()):
             # A stage that waits is counted more than once, but only as long as it is the last of its round.
             m.d.sync += [saved.eq(1), self.another.eq(self.another | saved | shares.all())]
             with m.If(more > most):
-                m.d.sync += [most.eq(more), self.best.eq(last.column + far)]
+                m.d.sync += [
+                    most.eq(more),
+                    self.best.eq(last.column + far),
+                    self._partner.eq(Mux(far, counted[1], counted[0])),
+                ]
 
     def _tally(self, m: Module) -> None:
         """Count the columns of a window in each row of a group; a row joins if there are more than `most`."""

@@ -120,20 +120,14 @@ class Planner(wiring.Component):
                 with m.Elif(pipe.decided.valid & pipe.decided.last):
                     with m.If(pipe.saves & ~self._full):
                         m.d.comb += pipe.drops.eq(1)
-                        m.next = "ASK"
+                        m.next = "SUM"
                     with m.Else():
                         self._emit(m, pipe)
                 self._begin(m)
-            # The best partner is read; nothing else is on its way.
-            with m.State("ASK"):
-                m.d.comb += pipe.request.column.eq(pipe.best)
-                m.d.sync += self._cut.eq(~pipe.another)
-                m.next = "WAIT"
-            with m.State("WAIT"):
-                m.d.comb += pipe.request.column.eq(pipe.best)
-                m.next = "SUM"
+            # Nothing is on its way.
             with m.State("SUM"):
                 m.d.comb += [pipe.request.column.eq(pipe.best), pipe.split.eq(1), self._new_sum.eq(pipe.free)]
+                m.d.sync += self._cut.eq(~pipe.another)
                 with m.If(pipe.free):
                     m.d.sync += self._stop.eq(self._stop + 1)
                     m.next = "REST"
