@@ -7,7 +7,7 @@ from typing import Any
 from amaranth.hdl import Array, Assert, Cat, Module, Mux, ResetInserter, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
-from amaranth.utils import exact_log2
+from amaranth.utils import ceil_log2, exact_log2
 
 from contracts import Error, Opcode
 from hw.chiplet.unit import FurtherPort, engine_members
@@ -54,8 +54,8 @@ _SHARED = ("parameters", "table")
 #: Hubs of the first round that are combined before their records are there: enough until those come. More would leave
 #: PEs without work when they wait for the planning of large records.
 _EARLY = 128
-#: Most buses of rows from hub units to PEs, for each cluster.
-_BUSES = 4
+#: Buses of rows from hub units to PEs, for each cluster: as many PEs have one each, more of them share four.
+_BUSES = 5
 #: Counters of what PEs do, and the pulses that they count.
 _PE_COUNTERS = {"gross": "gross", "formed": "formed", "worked": "adding"}
 
@@ -501,12 +501,12 @@ class CommunityEngine(wiring.Component):
     def _connect_hubs(self, m: Module, blocks: _Blocks) -> None:
         """Connect PEs and hub units: each takes a request, sends a row and adds a chunk in every cycle.
 
-        Rows of several units go over buses, one for a part of the PEs each, so that a row whose PE does not take it yet
-        holds up few others.
+        Rows of several units go over buses, one for each PE or for a part of them, so that a row whose PE does not take
+        it yet holds up few others.
         """
         controller, community, pes, units = blocks.controller, self.config.community, blocks.pes, blocks.units
-        most = min(_BUSES * self.config.clusters, len(pes))
-        buses = 1 << most.bit_length() - 1 if len(units) > 1 else 1
+        most = _BUSES * self.config.clusters
+        buses = 1 if len(units) == 1 else len(pes) if len(pes) <= most else 1 << most.bit_length() - 1
         m.submodules.requests = requests = Crossbar(community.hub_request, len(pes), len(units), "vid")
         m.submodules.partials = partials = Crossbar(community.partial, len(pes), len(units), "vid", whole=True)
         m.submodules.hub_rows = rows = Crossbar(community.hub_row, len(units), buses, "pe", whole=True)
@@ -540,7 +540,7 @@ class CommunityEngine(wiring.Component):
             ]
         for n, bus in enumerate(rows.o):
             ends = pes[n::buses]
-            route(m, bus, bus.payload.pe >> exact_log2(buses), [pe.hub_rows for pe in ends])
+            route(m, bus, bus.payload.pe >> ceil_log2(buses), [pe.hub_rows for pe in ends])
 
     def _prefetch_hubs(self, m: Module, blocks: _Blocks) -> None:
         """Have hubs combined before their records are there.
@@ -694,7 +694,7 @@ class CommunityEngine(wiring.Component):
             pulses = sum(getattr(grouper, name) for grouper in blocks.groupers)
             m.d.sync += count.eq(Mux(self._begins(blocks), 0, count + pulses))
         for name, pulse in _PE_COUNTERS.items():
-            counter, pulses = getattr(self, name), Signal(range(len(blocks.pes) + 1), name=f"{name}_pulses")
+            counter, pulses = getattr(self, name), Signal(range(2 * len(blocks.pes) + 1), name=f"{name}_pulses")
             m.d.sync += [
                 pulses.eq(sum(getattr(pe, pulse) for pe in blocks.pes)),
                 counter.eq(counter + pulses),

@@ -18,8 +18,8 @@ from hw.stream.queue import Queue
 
 __all__ = ["CommunityPE"]
 
-#: Tasks between planner and scanner.
-_TASKS = 8
+#: Tasks between planner and scanner: while the adders wait for a vector the planner goes on, and the reverse.
+_TASKS = 64
 
 
 class CommunityPE(wiring.Component):
@@ -63,8 +63,10 @@ class CommunityPE(wiring.Component):
         Pulse: a record is done.
     adding : Out(1)
         The adders add rows.
-    gross, formed : Out(1)
-        Pulses: a vector is added to a row or subtracted; a sum is formed.
+    gross : Out(2)
+        Rows to which a vector is added, or from which it is subtracted, in this cycle; one that is forwarded counts.
+    formed : Out(1)
+        Pulse: a sum is formed.
     """
 
     def __init__(self, config: CommunityConfig) -> None:
@@ -87,7 +89,7 @@ class CommunityPE(wiring.Component):
                 "busy": Out(1),
                 "retired": Out(1),
                 "adding": Out(1),
-                "gross": Out(1),
+                "gross": Out(2),
                 "formed": Out(1),
             }
         )
@@ -120,6 +122,8 @@ class CommunityPE(wiring.Component):
         m.d.comb += [
             begun.i.valid.eq(reader.begun.valid),
             begun.i.payload.eq(reader.begun.payload),
+            read.i.valid.eq(reader.o.valid),
+            read.i.payload.eq(reader.o.payload),
         ]
         connect(m, reader.vertex, sender.vertex)
         if config.shares:
@@ -131,7 +135,6 @@ class CommunityPE(wiring.Component):
         connect(m, filler.scale, sender.scale)
         connect(m, filler.came, marks.came)
         connect(m, begun.o, accumulator.record)
-        connect(m, reader.o, read.i)
         connect(m, read.o, planner.i)
         connect(m, planner.o, tasks.i)
         connect(m, tasks.o, scanner.i)
@@ -165,7 +168,7 @@ class CommunityPE(wiring.Component):
             self.retired.eq(sender.retired),
             self.asking.eq(reader.asking),
             self.adding.eq(accumulator.worked),
-            self.gross.eq(accumulator.gross),
+            self.gross.eq(accumulator.gross + sender.forwarded),
             self.formed.eq(accumulator.formed),
         ]
         return m

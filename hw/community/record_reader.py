@@ -33,6 +33,9 @@ class RecordReader(wiring.Component):
     In a rooted layer no node is a neighbour of itself: the diagonal is left out, but for a record of one row, whose
     vector is 0 instead.
 
+    All that hubs of a record of one node get is that node's vector. So its column has one row for all of them, the last
+    one, wanted or not: `hw.community.row_sender.RowSender` sends the sum there as each one's.
+
     A share of a record that is split over PEs has all of its vertices, since columns may come from any node, but sums
     only node rows of one piece, and adds only nodes of that piece to hubs. So over all shares each bit of the bitmap
     is used once. A hub may be joined to no node of the piece: its row is not kept then.
@@ -64,7 +67,7 @@ class RecordReader(wiring.Component):
         A record's sizes, before any of its vertices.
     columns, column
         Write and read port of the matrix: columns by slot.
-    o : stream of ``config.record``
+    o : stream of ``config.record``, always ready
         A record whose columns are complete.
     freed, retired : In(1)
         A row of the oldest record, and its last one, is finished: its slot is free.
@@ -91,7 +94,7 @@ class RecordReader(wiring.Component):
                 "begun": Out(stream.Signature(config.record, always_ready=True)),
                 "columns": Out(write_signature(config.width, config.slots)),
                 "column": Out(read_signature(config.width, config.slots)),
-                "o": Out(stream.Signature(config.record)),
+                "o": Out(stream.Signature(config.record, always_ready=True)),
                 "freed": In(1),
                 "retired": In(1),
                 "asking": Out(1),
@@ -111,8 +114,9 @@ class RecordReader(wiring.Component):
         self._wanted = Signal()
         # A request for a hub has not left yet.
         self._hub_waits = Signal()
-        # The vertex to come is a node; it, or the row to come, is in the share, as all are of a whole record.
-        self._is_node, self._inside = Signal(), Signal(init=1)
+        # The vertex to come is the last one; it is a node; it, or the row to come, is in the share, as all are of a
+        # whole record.
+        self._last_vertex, self._is_node, self._inside = Signal(), Signal(), Signal(init=1)
         self._unlinked = Signal()
         # The row, and what becomes its column; both are cleared, a word of the row comes.
         self._row, self._stored = Signal(config.width), Signal(config.width)
@@ -141,9 +145,9 @@ class RecordReader(wiring.Component):
         ]
         ask = self._requests(m)
         m.d.comb += self._following.eq(Cat(self._first_row, self._mark[:-1]))
-        stores, clears, loads = Signal(), Signal(), Signal()
+        stores, clears, loads, stored = Signal(), Signal(), Signal(), Signal()
         self._store(m, stores=stores, clears=clears)
-        last_node, last_row, last_vertex, too_wide = Signal(), Signal(), Signal(), Signal()
+        last_node, last_row, last_vertex, too_wide = Signal(), Signal(), self._last_vertex, Signal()
         m.d.comb += [
             header.eq(self.i.payload.data),
             rows.eq(header.nodes + header.hubs),
@@ -209,10 +213,13 @@ class RecordReader(wiring.Component):
                         # Only now: the last bit of the row before is written in this cycle.
                         self._next(m)
                         m.next = "STORE"
+                        with m.If(record.single):
+                            m.d.sync += stored.eq(1)
+                            m.next = "HEADER"
             with m.State("STORE"):
                 m.d.comb += stores.eq(1)
                 m.next = "SPREAD"
-                with m.If(record.single | (record.rows == self._bitmap_rows)):
+                with m.If(record.rows == self._bitmap_rows):
                     m.next = "ROWS"
                     with m.If(last_row):
                         m.next = "HAND ON"
@@ -232,8 +239,11 @@ class RecordReader(wiring.Component):
                         m.next = "HAND ON"
             with m.State("HAND ON"):
                 m.d.comb += self.o.valid.eq(1)
-                with m.If(self.o.ready):
-                    m.next = "HEADER"
+                m.next = "HEADER"
+        # The only row of a record is stored, and the record handed on, in the first cycle of the next one's header.
+        with m.If(stored):
+            m.d.comb += [stores.eq(1), self.o.valid.eq(1)]
+            m.d.sync += stored.eq(0)
         self._load_group(m, loads=stores | loads, first=stores)
         self._move(m, self._share(m, header) if config.shares else None)
         m.d.comb += self.asking.eq(fsm.ongoing("NODES") | fsm.ongoing("HUBS") | self._hub_waits)
@@ -275,6 +285,8 @@ class RecordReader(wiring.Component):
             self._wanted.eq((vid - self.first)[: bits + 1] < self.vertices),
             summed.eq(self._wanted & (~self._is_node | self._inside)),
         ]
+        with m.If(self._record.single & ~self._is_node):
+            m.d.comb += summed.eq(self._last_vertex)
         with m.If(moves):
             m.d.sync += self._summed.eq(Mux(summed, self._summed | self._mark, self._summed & ~self._mark))
 

@@ -133,7 +133,8 @@ class RowAccumulator(wiring.Component):
             leaves.eq(busy & self.i.valid & step.last),
             self.i.ready.eq(through | (busy & ~step.active)),
             self.worked.eq(moves),
-            self.gross.eq(through & ~step.form),
+            # The sum of a single node's hubs is counted when it is forwarded to each of them.
+            self.gross.eq(through & ~step.form & ~(record.single & (step.row != 0))),
             self.formed.eq(through & step.form),
             column.eq(Mux(step.form & ~second, step.left, step.right)),
             row.eq(record.base + step.row),

@@ -18,6 +18,9 @@ __all__ = ["RowSender", "keep_ends"]
 class RowSender(wiring.Component):
     """Sends a chunk a cycle, straight from the memories, beside what it has kept of the row.
 
+    The hubs of a record of one node have one sum, which is that node's vector: it is kept in the last row's place, and
+    forwarded as each one's.
+
     Parameters
     ----------
     config : CommunityConfig
@@ -46,6 +49,8 @@ class RowSender(wiring.Component):
         The sums, by slot and chunk.
     freed, retired : Out(1)
         A row, and the last row of a record, has been taken: its slot is free.
+    forwarded : Out(1)
+        Pulse: the row of a hub of a record of one node has been taken.
     finish : stream of ``config.node_chunk``
         Rows of nodes.
     partial : stream of ``config.partial``
@@ -71,6 +76,7 @@ class RowSender(wiring.Component):
                 "sums": Out(read_signature(config.chunk, config.slots * config.chunks)),
                 "freed": Out(1),
                 "retired": Out(1),
+                "forwarded": Out(1),
                 "finish": Out(stream.Signature(config.node_chunk)),
                 "partial": Out(stream.Signature(config.partial)),
                 "busy": Out(1),
@@ -85,6 +91,8 @@ class RowSender(wiring.Component):
         record, row, slot = self.i.payload, Signal(config.row_bits), Signal(range(config.slots))
         chunk = Signal(range(config.chunks))
         address, last, record_end = Signal.like(self.sums.address), Signal(), Signal()
+        # Of the row: another one has its sum.
+        forwards, forwarded, summed_row = Signal(), Signal(), Signal.like(row)
         moves, reads = Signal(), Signal()
         offered, is_node, ends, retires = Signal(), Signal(), Signal(), Signal()
         offered_chunk, offered_address = Signal.like(chunk), Signal.like(address)
@@ -100,26 +108,30 @@ class RowSender(wiring.Component):
         m.d.comb += [
             slot.eq(record.base + row),
             address.eq(Cat(chunk, slot)),
+            forwards.eq(record.single & row.any()),
+            summed_row.eq(Mux(forwards, record.rows - 1, row)),
             last.eq(chunk == self.settings.last_chunk),
             record_end.eq(last & (row + 1 == record.rows)),
             moves.eq(~offered | taken),
             reads.eq(moves & self.i.valid & self.there),
             self.passes.eq(reads & last),
             # A word that is offered stays where it is read from.
-            self.sums.address.eq(Mux(moves, address, offered_address)),
+            self.sums.address.eq(Mux(moves, Cat(chunk, (record.base + summed_row)[: len(slot)]), offered_address)),
             self.i.ready.eq(moves & self.there & record_end),
             self.freed.eq(offered & taken & ends),
             self.retired.eq(self.freed & retires),
+            self.forwarded.eq(self.freed & forwarded & wanted),
             self.busy.eq(self.i.valid | offered),
         ]
         with m.If(moves):
             m.d.sync += [
                 offered.eq(reads),
                 is_node.eq(row < record.nodes),
+                forwarded.eq(forwards),
                 ends.eq(last),
                 retires.eq(record_end),
                 offered_chunk.eq(chunk),
-                offered_address.eq(address),
+                offered_address.eq(self.sums.address),
             ]
         with m.If(reads):
             m.d.sync += chunk.eq(Mux(last, 0, chunk + 1))

@@ -162,6 +162,9 @@ class Reader:
         places = np.arange(vids.size)
         numbered = replace(record, nodes=places[: record.nodes.size], hubs=places[record.nodes.size :])
         columns = columns_of(numbered, self.is_summed(vids), rooted=self.rooted, share=share)
+        if record.nodes.size == 1 < vids.size:
+            # The last row has the sum of all hubs.
+            columns[0] = columns[0] & 1 | 1 << vids.size - 1
         for column, wanted in enumerate(columns):
             look[0].value = (base + column) % self.config.slots
             await self.bench.cycles(2)

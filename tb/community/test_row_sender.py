@@ -51,6 +51,8 @@ class Rows:
         self.words: list[int] = []
         self.records: list[int] = []
         self.freed = self.came = 0
+        #: Rows whose sum is that of another one.
+        self.to_forward = self.forwarded = 0
         self.missing = missing
         bench.dut.there.value = 1
         self.watcher = cocotb.start_soon(self._watch())
@@ -72,6 +74,12 @@ class Rows:
         """Put the rows of a record in their places, then hand the record over; expect what leaves."""
         bench, config, rng = self.bench, self.config, self.bench.random
         lanes, low = config.lanes, -(1 << config.sum_bits - 1)
+        # Of one node, or of a hub, whose other hubs all have the sum of the last one.
+        single = nodes < 2 and rng.random() < 0.5
+        words = [
+            [[rng.choice((low, ~low, rng.randrange(low, -low))) for _ in range(lanes)] for _ in range(self.chunks)]
+            for _ in range(nodes + hubs)
+        ]
         for row in range(nodes + hubs):
             place = (self.base + row) % config.slots
             # At each end of the range, to either side, and anywhere.
@@ -85,11 +93,11 @@ class Rows:
             if row < nodes:
                 bench.drive("scale", [{"slot": place, "scale": {**scale, "reserved": rng.getrandbits(11)}}])
             for chunk in range(self.chunks):
-                sums = [rng.choice((low, ~low, rng.randrange(low, -low))) for _ in range(lanes)]
+                sums = words[-1 if single and row else row][chunk]
                 own = [rng.choice((-(1 << 15), (1 << 15) - 1, rng.randrange(1 << 15))) for _ in range(lanes)]
                 head = {"vid": vid, "chunk": chunk, "last": int(chunk == self.chunks - 1)}
                 at = place * config.chunks + chunk
-                bench.drive("fill", [{"address": at, "data": sums}])
+                bench.drive("fill", [{"address": at, "data": words[row][chunk]}])
                 if row < nodes:
                     bench.drive("own", [{"slot": at, "data": own}])
                 if wanted and row < nodes:
@@ -99,9 +107,10 @@ class Rows:
                     empty = {"empty": int(not kept)} if config.shares else {}
                     bench.expect("partial", [{**head, "data": sums, **empty}])
             self.words.append(self.chunks * wanted)
+            self.to_forward += single and row > 0 and wanted
         sources = ("vertex", "scale", "own", "fill", *(("kept",) if config.shares else ()))
         await bench.until(lambda: not any(bench.drivers[name].busy_words for name in sources))
-        bench.drive("i", [{"base": self.base, "rows": nodes + hubs, "nodes": nodes, "single": rng.getrandbits(1)}])
+        bench.drive("i", [{"base": self.base, "rows": nodes + hubs, "nodes": nodes, "single": int(single)}])
         self.records.append(nodes + hubs)
         self.base = (self.base + nodes + hubs) % config.slots
 
@@ -115,6 +124,7 @@ class Rows:
             assert not int(dut.passes.value) or int(dut.there.value)
             assert self.freed + int(dut.freed.value) <= passed
             passed += int(dut.passes.value)
+            self.forwarded += int(dut.forwarded.value)
             if self.missing:
                 dut.there.value = int(self.bench.random.random() >= self.missing)
             if int(dut.freed.value):
@@ -142,6 +152,7 @@ class Rows:
         cycle = await self.bench.drain(50_000)
         assert not int(self.bench.dut.busy.value)
         assert self.freed == len(self.words)
+        assert self.forwarded == self.to_forward
         assert not self.records
         return cycle
 
