@@ -690,7 +690,11 @@ def test_clusters_are_exact(tmp_path: Path, clusters: int) -> None:
     work = [job for _, jobs in parts for job in jobs]
     sizes = dict.fromkeys(("clusters", "combiners", "pes", "units", "finishers"), clusters)
     locator = {**SMALL["locator"], "engines": clusters, "outputs": clusters}  # type: ignore[dict-item]
-    found = run([*work, *errors, *resets], tmp_path, f"community_{clusters}_clusters", locator=locator, **sizes)
+    # As many slots in all, of which there are too few in one of the errors.
+    hubs = SMALL["hubs"] * SMALL["units"] // clusters  # type: ignore[operator]
+    found = run(
+        [*work, *errors, *resets], tmp_path, f"community_{clusters}_clusters", locator=locator, hubs=hubs, **sizes
+    )
     given = [problems[n * len(problems) // len(jobs)] for problems, jobs in parts for n in range(len(jobs))]
     assert [mismatches(one, out) for one, out in zip(given, found, strict=False)] == [[]] * len(work)
     failed, cut = found[len(work) :][: len(errors)], found[len(work) + len(errors) :]

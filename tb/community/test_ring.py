@@ -222,7 +222,7 @@ def _directed() -> list[Case]:
     for seed, hubs in ((1, 0), (2, 6)):
         graph = random_graph(seed, 60, 200, 6, 1.0)
         problem = random_problem(graph, list(Model)[seed], [9, 4], seed)
-        placement = Placement.ranges(graph.nodes, COUNTS[-1], highest(graph, hubs))
+        placement = Placement.ranges(graph.nodes, COUNTS[1], highest(graph, hubs))
         case = Case(problem, placement, STALLS[seed], Schedule(6, False, 1))
         cases += [case, replace(case, room=Room(40, 120, 2, 20))]
     graph = load("synthetic:community,nodes=120,degree=4,classes=12,mixing=0.05,features=6,density=1,directed=0.7")
