@@ -79,8 +79,8 @@ class ColumnPipeline(wiring.Component):
     moves, drops : In(1)
         Every stage passes on what it has; what is on its way is forgotten.
     split, rest : In(1)
-        What the `best` partner has in common with `held` becomes the sum `tail`; then both become what they do not have
-        in common. Its number is requested in the cycle before `rest`. Nothing happens without `free`.
+        The rows that `held` shares with the `best` partner become the sum `tail`; then both keep the other rows. The
+        planner requests `best` in the cycle before `rest`. Nothing happens without `free`.
     free : Out(1)
         The memory can be written.
     most : In
@@ -180,7 +180,7 @@ class ColumnPipeline(wiring.Component):
             m.d.sync += Assert(~(used & write.en & (write.addr == place)), "a column is read while it is written")
         self._mark(m, write, places[0])
 
-        # Of a split: the partner's place is that of the request before.
+        # A split writes the partner where it was requested a cycle before.
         asked, writes = Signal(config.column_bits + 1), Signal()
         m.d.comb += [
             self.free.eq(~columns.enable),

@@ -91,7 +91,7 @@ class RowSender(wiring.Component):
         record, row, slot = self.i.payload, Signal(config.row_bits), Signal(range(config.slots))
         chunk = Signal(range(config.chunks))
         address, last, record_end = Signal.like(self.sums.address), Signal(), Signal()
-        # Of the row: another one has its sum.
+        # The last row's sum leaves for this one.
         forwards, forwarded, summed_row = Signal(), Signal(), Signal.like(row)
         moves, reads = Signal(), Signal()
         offered, is_node, ends, retires = Signal(), Signal(), Signal(), Signal()

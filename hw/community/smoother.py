@@ -100,7 +100,7 @@ class Smoother(wiring.Component):
         next_turn = Signal(pes)
         # PEs by their place behind the one in turn: those with room, the least busy; that of the record.
         room, least, place = Signal(pes), Signal(pes), Signal(pes)
-        # Whose turn it was when that was decided.
+        # The PE that was in turn at the decision.
         origin = Signal(pes, init=1)
         m.d.comb += next_turn.eq(Mux(self.take, turn.rotate_left(1), turn))
         with m.Switch(next_turn):

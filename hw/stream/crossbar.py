@@ -28,7 +28,7 @@ class Crossbar(wiring.Component):
     inputs, outputs
         Numbers of streams.
     field
-        Of a word: its lowest bits, as many as number all outputs, are the number of its output.
+        The lowest bits of this field name the output of a word; there are as many as the largest number needs.
     whole
         Words have a field ``last``; those of an input up to one with ``last`` have the same output, and pass without
         others between them.

@@ -100,7 +100,7 @@ async def run(bench: Bench, config: CommunityConfig, layer: Layer, *, mixed: boo
     chunks = -(-f_out // config.lanes)
     counted = {name: int(getattr(dut, name).value) - before[name] for name in before}
     operations = expected.operations
-    # Of a record of one node the adders make one sum, wanted or not, for all hubs, to each of which it is forwarded.
+    # The adders make one sum for all hubs of a record of one node, wanted or not; the sender forwards it to each.
     singles = [record for record in layer.records if record.nodes.size == 1 and record.hubs.size]
     forwarded = sum(vid in layer.summed for record in singles for vid in record.hubs) - len(singles)
     wanted_counts = {
