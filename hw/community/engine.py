@@ -506,7 +506,9 @@ class CommunityEngine(wiring.Component):
         """
         controller, community, pes, units = blocks.controller, self.config.community, blocks.pes, blocks.units
         most = _BUSES * self.config.clusters
-        buses = 1 if len(units) == 1 else len(pes) if len(pes) <= most else 1 << most.bit_length() - 1
+        buses = len(pes) if len(pes) <= most else 1 << most.bit_length() - 1
+        if len(units) == 1:
+            buses = 1
         m.submodules.requests = requests = Crossbar(community.hub_request, len(pes), len(units), "vid")
         m.submodules.partials = partials = Crossbar(community.partial, len(pes), len(units), "vid", whole=True)
         m.submodules.hub_rows = rows = Crossbar(community.hub_row, len(units), buses, "pe", whole=True)

@@ -18,7 +18,8 @@ from hw.stream.queue import Queue
 
 __all__ = ["CommunityPE"]
 
-#: Tasks between planner and scanner: while the adders wait for a vector the planner goes on, and the reverse.
+#: Tasks between planner and scanner: the planner goes on while the adders wait for a vector, and the adders go on while
+#: the planner splits a column or begins a record.
 _TASKS = 64
 
 
@@ -113,7 +114,6 @@ class CommunityPE(wiring.Component):
         # Records for the adders and for the planner. Neither queue is ever full.
         m.submodules.begun = begun = Queue(config.record, RECORDS)
         m.submodules.read = read = Queue(config.record, RECORDS)
-        # A split and the start of a record take the planner longer than the adders need for a task.
         m.submodules.tasks = tasks = Queue(config.task, _TASKS)
 
         connect(m, flipped(self.records), reader.i)

@@ -50,7 +50,7 @@ class RowSender(wiring.Component):
     freed, retired : Out(1)
         A row, and the last row of a record, has been taken: its slot is free.
     forwarded : Out(1)
-        Pulse: the row of a hub of a record of one node has been taken.
+        Pulse: a wanted row to which the last row's sum was forwarded has been taken.
     finish : stream of ``config.node_chunk``
         Rows of nodes.
     partial : stream of ``config.partial``

@@ -213,7 +213,7 @@ async def a_decision_comes_soon_after_another(dut: Any, words: int) -> None:
         if model.remaps:
             # Work of the next record, which is there as soon as its PE.
             dut.whole.value = bench.random.randrange(most + 1)
-        # What is driven and read lies behind an edge.
+        # The bench drives and reads behind an edge.
         await bench.cycles(1)
 
 
