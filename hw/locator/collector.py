@@ -1,6 +1,8 @@
-"""Collector: turns a record in the buffer into beats of the record stream (I4)."""
+"""Collector: turns records in the buffers of engines into beats of one stream (I4)."""
 
-from amaranth.hdl import Cat, Cover, Module, Mux, Signal, Value
+from typing import Any
+
+from amaranth.hdl import Array, Cat, Cover, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
@@ -9,7 +11,9 @@ from contracts import RECORD_HEADER
 from hw.contracts import struct
 from hw.locator.config import ROW_WORD, LocatorConfig
 from hw.locator.formats import Descriptor, RecordBeat, Settings
-from hw.locator.record_buffer import ReaderSignature
+from hw.locator.record_buffer import ReaderSignature, RecordsSignature
+from hw.locator.turns import in_turn, number_of
+from hw.stream.slice import Slice
 
 __all__ = ["Collector"]
 
@@ -37,52 +41,62 @@ class Collector(wiring.Component):
     """Emits header, node VIDs, hub VIDs and bitmap rows, part by part.
 
     In a row, the hub columns follow the node columns without a gap.
-    A record is taken when the previous one has been emitted.
+    A record is taken when the previous one has been read; engines take turns, record by record.
 
     Parameters
     ----------
     config
         Sizes.
+    count
+        Engines, at least 1.
 
     Attributes
     ----------
     settings
         Of the round.
-    i
-        Complete records.
+    engines
+        Complete records of each engine.
     o
-        Their beats, as a record stream, from the buffer's output; ``i.ready`` depends on ``o.ready``.
-    busy, done
-        A record is under way; pulse: all of it has been read from the buffer.
-    buffer
-        To and from the record buffer.
+        Their beats, as a record stream.
+    finish
+        Emit the end of the stream once; no engine may have a record.
+    busy
+        An engine has a complete record, or a beat is left to emit.
+
+    Raises
+    ------
+    ValueError
+        If `count` is below 1.
     """
 
-    def __init__(self, config: LocatorConfig) -> None:
-        self.config = config
+    def __init__(self, config: LocatorConfig, count: int) -> None:
+        if count < 1:
+            raise ValueError(f"count must be at least 1, not {count!r}")
+        self.config, self.count = config, count
         super().__init__(
             {
                 "settings": In(Settings(config)),
-                "i": In(stream.Signature(Descriptor(config))),
+                "engines": In(RecordsSignature(config)).array(count),
                 "o": Out(stream.Signature(RecordBeat)),
+                "finish": In(1),
                 "busy": Out(1),
-                "done": Out(1),
-                "buffer": Out(ReaderSignature(config)),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
         """Step through the sections of a record."""
         m = Module()
-        config, buffer = self.config, self.buffer
-        out = self.o
-        header = struct(RECORD_HEADER)
+        config = self.config
+        m.submodules.slice = cut = Slice(RecordBeat)
+        wiring.connect(m, cut.o, wiring.flipped(self.o))
+        out, header = cut.i, struct(RECORD_HEADER)
 
         record = Signal(Descriptor(config))
+        takes, done, complete = Signal(), Signal(), Signal(self.count)
+        given, buffer = self._select(m, record, complete, takes, done)
         part, first_hub = Signal(8), Signal(config.hub_bits + 1)
         hubs_left, hubs, last_part = Signal(config.hub_bits + 1), Signal(config.hub_bits + 1), Signal()
         index = Signal(max(config.list_bits, config.hub_bits) + 1)  # of a node or a hub
-        m.d.comb += [self.busy.eq(1), out.payload.last.eq(0)]
 
         # Words of a row: node columns, then hub columns; computed while the header is sent.
         last_node_word, last_word = (
@@ -107,8 +121,6 @@ class Collector(wiring.Component):
             comes.eq(left & (~taken.valid | goes)),
             next_row.eq(row + (comes & ends_row)),
             buffer.row_read.eq(next_row),
-            buffer.context.eq(record.context),
-            buffer.half.eq(record.half),
         ]
         with m.If(goes):
             m.d.sync += taken.valid.eq(0)
@@ -147,19 +159,27 @@ class Collector(wiring.Component):
             m.d.comb += vids[1].eq(0)
 
         idle, ends = Signal(), Signal()
+        m.d.comb += self.busy.eq(complete.any() | ~idle | self.o.valid)
 
         def end_part() -> None:
             """Go on with the next part, or with the next record if there is one."""
             m.d.comb += ends.eq(1)
             m.next = "HEADER"
-            with m.If(last_part & ~self.i.valid):
+            with m.If(last_part & ~complete.any()):
                 m.next = "IDLE"
 
         with m.FSM():
             with m.State("IDLE"):
-                m.d.comb += [idle.eq(1), self.busy.eq(0)]
-                with m.If(self.i.valid):
+                m.d.comb += idle.eq(1)
+                with m.If(complete.any()):
                     m.next = "HEADER"
+                with m.Elif(self.finish):
+                    m.next = "END"
+            with m.State("END"):
+                m.d.comb += [out.valid.eq(1), out.payload.data.eq(RECORD_HEADER.pack({"end": 1}))]
+                m.d.comb += out.payload.last.eq(1)
+                with m.If(out.ready):
+                    m.next = "IDLE"
             with m.State("HEADER"):
                 content, fits, columns = Signal(header), Signal(), Signal.like(hubs)
                 m.d.comb += [
@@ -250,12 +270,38 @@ class Collector(wiring.Component):
         with m.If(ends):
             m.d.sync += [row.eq(0), part.eq(part + 1)]
             m.d.sync += [first_hub.eq(first_hub + hubs), hubs_left.eq(hubs_left - hubs)]
-        m.d.comb += [self.done.eq(ends & last_part), self.i.ready.eq(idle | self.done)]
-        with m.If(self.i.ready & self.i.valid):
-            m.d.sync += [record.eq(self.i.payload), part.eq(~self.i.payload.head)]
-            m.d.sync += [hubs_left.eq(self.i.payload.hubs), first_hub.eq(0)]
+        m.d.comb += [done.eq(ends & last_part), takes.eq(idle | done)]
+        with m.If(takes & complete.any()):
+            m.d.sync += [record.eq(given), part.eq(~given.head), hubs_left.eq(given.hubs), first_hub.eq(0)]
         m.d.sync += Cover(part == 2, "three parts")
         return m
+
+    def _select(self, m: Module, record: data.View, complete: Signal, takes: Signal, done: Signal) -> tuple[Any, Any]:
+        """Return the complete record that is next, and the read port of the engine whose record is in hand.
+
+        All engines are given the addresses; data follow in a cycle in which the record is still the same.
+        """
+        config, engines = self.config, self.engines
+        given, buffer = Signal(Descriptor(config)), ReaderSignature(config).create(path=("buffer",))
+        m.d.comb += complete.eq(Cat(engine.complete.valid for engine in engines))
+        chosen = in_turn(m, "turn", complete, takes)
+        number, source = number_of(chosen), Signal(range(max(2, self.count)))
+        with m.If(takes & complete.any()):
+            m.d.sync += source.eq(number)
+        m.d.comb += [
+            given.eq(Array(engine.complete.payload.as_value() for engine in engines)[number]),
+            buffer.context.eq(record.context),
+            buffer.half.eq(record.half),
+        ]
+        for name, member in buffer.signature.members.items():
+            ports = [getattr(engine.reader, name) for engine in engines]
+            if member.flow == Out:
+                m.d.comb += [port.eq(getattr(buffer, name)) for port in ports]
+            else:
+                m.d.comb += getattr(buffer, name).eq(Array(Value.cast(port) for port in ports)[source])
+        for n, engine in enumerate(engines):
+            m.d.comb += [engine.complete.ready.eq(takes & chosen[n]), engine.done.eq(done & (source == n))]
+        return given, buffer
 
 
 def _in_last_word(columns: Signal) -> Value:

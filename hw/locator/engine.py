@@ -4,24 +4,22 @@ from functools import reduce
 from operator import or_
 
 from amaranth.hdl import Array, Cat, Module, Mux, Signal
-from amaranth.lib import stream, wiring
+from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from hw.locator.collector import Collector
 from hw.locator.config import LocatorConfig
 from hw.locator.formats import (
     AccessSignature,
     Counts,
     Descriptor,
     KeptRow,
-    RecordBeat,
     SearchSignature,
     Settings,
     keep,
 )
 from hw.locator.neighbour_classifier import NeighbourClassifier
-from hw.locator.record_buffer import RecordBuffer
+from hw.locator.record_buffer import RecordBuffer, RecordsSignature
 from hw.locator.row_reader import RowReader
 from hw.locator.searcher import Searcher
 from hw.locator.single_reader import SingleReader
@@ -57,12 +55,12 @@ class Engine(wiring.Component):
         Ports of each search to the rest of the locator.
     access
         To and from the graph.
-    o
-        Records.
+    records
+        Complete records, to be read from the engine's buffer.
     counts
         Events to count.
-    busy, emitting
-        A search is not idle; a record is being emitted.
+    busy
+        A search is not idle.
     """
 
     def __init__(self, config: LocatorConfig) -> None:
@@ -73,15 +71,14 @@ class Engine(wiring.Component):
                 "settings": In(Settings(config)),
                 "searches": Out(SearchSignature(config)).array(config.searches),
                 "access": Out(AccessSignature(config)),
-                "o": Out(stream.Signature(RecordBeat)),
+                "records": Out(RecordsSignature(config)),
                 "counts": Out(Counts(config.lanes, config.searches)),
                 "busy": Out(1),
-                "emitting": Out(1),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Connect the pipeline, the searchers to it, and the collector."""
+        """Connect the pipeline, and the searchers to it."""
         m = Module()
         config = self.config
         searchers = [Searcher(config) for _ in range(config.searches)]
@@ -323,11 +320,9 @@ class Engine(wiring.Component):
         A hub's record stays while the search before it is swept, so that no half is written of which nodes are read.
         """
         config = self.config
-        m.submodules.collector = collector = Collector(config)
         m.submodules.complete = complete = Queue(Descriptor(config), config.searches, storage="distributed")
-        wiring.connect(m, complete.o, collector.i)
-        wiring.connect(m, collector.buffer, buffer.reader)
-        wiring.connect(m, collector.o, wiring.flipped(self.o))
+        wiring.connect(m, complete.o, wiring.flipped(self.records.complete))
+        wiring.connect(m, wiring.flipped(self.records.reader), buffer.reader)
         kept, hands, chosen = (Signal(config.searches, name=name) for name in ("kept", "hands", "handed"))
         options = []
         for n, searcher in enumerate(searchers):
@@ -349,8 +344,6 @@ class Engine(wiring.Component):
             chosen.eq(hands & (~hands + 1)),
             complete.i.valid.eq(hands.any()),
             complete.i.payload.eq(reduce(or_, options)),
-            collector.settings.eq(self.settings),
-            self.emitting.eq(collector.busy | complete.o.valid),
         ]
-        freed = Mux(collector.done, 1 << collector.buffer.context, 0)
+        freed = Mux(self.records.done, 1 << buffer.reader.context, 0)
         m.d.sync += kept.eq((kept | chosen) & ~freed)

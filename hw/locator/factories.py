@@ -43,7 +43,7 @@ PAGED = replace(CONFIG, window=1024, page=64)
 ENGINE = replace(CONFIG, searches=4)
 
 adjacency_store = partial(AdjacencyStore, CONFIG)
-collector = partial(Collector, CONFIG)
+collector = partial(Collector, CONFIG, 2)
 column_table = partial(ColumnTable, CONFIG)
 degree_lists = partial(DegreeLists, CONFIG)
 dispatcher = partial(Dispatcher, CONFIG)

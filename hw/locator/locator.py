@@ -9,6 +9,7 @@ from contracts.communities import FEW, HUB_WORD, ROUNDS_MAX
 from hw.graph.csr_reader import ErrorReport
 from hw.locator.adjacency_port import AdjacencyPort
 from hw.locator.adjacency_store import AdjacencyStore
+from hw.locator.collector import Collector
 from hw.locator.config import LocatorConfig
 from hw.locator.degree_lists import DegreeLists
 from hw.locator.dispatcher import Dispatcher
@@ -16,7 +17,6 @@ from hw.locator.engine import ENGINE_MODULE, Engine
 from hw.locator.formats import Counts, RecordBeat, Settings, location_command
 from hw.locator.hub_detector import HubDetector
 from hw.locator.loader import Loader
-from hw.locator.record_merger import RecordMerger
 from hw.locator.resolver import Resolver
 from hw.locator.state_store import StateStore
 from hw.locator.task_generator import TaskGenerator
@@ -118,7 +118,7 @@ class Locator(wiring.Component):
         m.submodules.dispatcher = dispatcher = Dispatcher(config)
         m.submodules.resolver = resolver = Resolver(config)
         engines = [Engine(config) for _ in range(config.engines)]
-        mergers = [RecordMerger(len(range(n, config.engines, config.outputs))) for n in range(config.outputs)]
+        collectors = [Collector(config, len(engines[n :: config.outputs])) for n in range(config.outputs)]
 
         settings = Signal(Settings(config))
         clear = Signal()
@@ -161,18 +161,18 @@ class Locator(wiring.Component):
                 search.claim.eq(resolver.claims[worker]),
                 resolver.statuses[worker].eq(search.status),
             ]
-        for n, merger in enumerate(mergers):
-            m.submodules[f"merger{n}"] = merger
-            for port, source in enumerate(engines[n :: config.outputs]):
-                wiring.connect(m, source.o, merger.i[port])
-            wiring.connect(m, merger.o, wiring.flipped(self.records[n]))
+        for n, collector in enumerate(collectors):
+            m.submodules[f"collector{n}"] = collector
+            m.d.comb += collector.settings.eq(settings)
+            for source, engine in zip(collector.engines, engines[n :: config.outputs], strict=True):
+                wiring.connect(m, engine.records, source)
+            wiring.connect(m, collector.o, wiring.flipped(self.records[n]))
 
         counters = self.counters
-        engines_busy, emitting, merging = (Signal(name=name) for name in ("engines_busy", "emitting", "merging"))
+        engines_busy, emitting = Signal(), Signal()
         m.d.comb += [
             engines_busy.eq(Cat(engine.busy for engine in engines).any()),
-            emitting.eq(Cat(engine.emitting for engine in engines).any()),
-            merging.eq(Cat(merger.busy for merger in mergers).any()),
+            emitting.eq(Cat(collector.busy for collector in collectors).any()),
         ]
         # Counted by engine, then summed.
         events = (("edges_read", "read"), ("searches", "began"), ("given_up", "gave_up"), ("retreats", "retreated"))
@@ -328,11 +328,11 @@ class Locator(wiring.Component):
                         m.next = "FINISH"
             with m.State("FINISH"):
                 with m.If(~emitting & ~engines_busy & ~paging):
-                    m.d.comb += [merger.finish.eq(1) for merger in mergers]
+                    m.d.comb += [collector.finish.eq(1) for collector in collectors]
                     m.d.sync += started.eq(1)
                     m.next = "END"
             with m.State("END"):
-                with m.If(~started & ~merging):
+                with m.If(~started & ~emitting):
                     m.d.comb += lists.clear.eq(1)
                     m.next = "COMPLETE"
             with m.State("COMPLETE"):

@@ -10,10 +10,18 @@ from amaranth.utils import ceil_log2, exact_log2
 
 from hw.block_memory import NO_BYPASS, registered_read
 from hw.locator.config import LocatorConfig
-from hw.locator.formats import KeptRow
+from hw.locator.formats import Descriptor, KeptRow
 from hw.locator.turns import context_place
 
-__all__ = ["Bits", "FetchSignature", "Member", "ReaderSignature", "RecordBuffer", "WriterSignature"]
+__all__ = [
+    "Bits",
+    "FetchSignature",
+    "Member",
+    "ReaderSignature",
+    "RecordBuffer",
+    "RecordsSignature",
+    "WriterSignature",
+]
 
 
 #: Vertices of a beat.
@@ -116,6 +124,29 @@ class ReaderSignature(wiring.Signature):
                 "hubs": In(data.ArrayLayout(config.node_bits, _PAIR)),
                 "row_read": Out(config.list_bits),
                 "row": In(config.columns),
+            }
+        )
+
+
+class RecordsSignature(wiring.Signature):
+    """Complete records of an engine, seen from the engine.
+
+    Members
+    -------
+    complete
+        Records in the buffer, in the order in which they are to be emitted.
+    reader
+        Reads of the record that was taken last.
+    done
+        Pulse: all of it has been read.
+    """
+
+    def __init__(self, config: LocatorConfig) -> None:
+        super().__init__(
+            {
+                "complete": Out(stream.Signature(Descriptor(config))),
+                "reader": In(ReaderSignature(config)),
+                "done": In(1),
             }
         )
 

@@ -6,7 +6,7 @@ __all__ = ["BLOCKS"]
 
 #: Parts of the locator, which its bench measures; those with proofs of their own are named below.
 _PARTS = (
-    "adjacency_store", "collector", "engine", "hub_detector", "loader", "neighbour_classifier",
+    "adjacency_store", "engine", "hub_detector", "loader", "neighbour_classifier",
     "record_buffer", "row_reader", "searcher", "single_reader", "state_bank", "state_lookup", "state_store", "sweeper",
 )  # fmt: skip
 
@@ -36,12 +36,7 @@ BLOCKS: tuple[Block, ...] = (
     Block(
         name="locator.state_pager", factory="hw.locator.factories:state_pager", formal="tb.locator.formal_state_pager"
     ),
-    Block(
-        name="locator.record_merger",
-        factory="hw.locator.record_merger:RecordMerger",
-        parameters={"count": 4},
-        formal="tb.locator.formal_record_merger",
-    ),
+    Block(name="locator.collector", factory="hw.locator.factories:collector", formal="tb.locator.formal_collector"),
     *(Block(name=f"locator.{part}", factory=f"hw.locator.factories:{part}") for part in _PARTS),
     Block(
         # Measures the benches of its parts, too.
@@ -59,7 +54,7 @@ BLOCKS: tuple[Block, ...] = (
             "locator.dispatcher",
             "locator.task_generator",
             "locator.resolver",
-            "locator.record_merger",
+            "locator.collector",
             *(f"locator.{part}" for part in _PARTS),
         ),
     ),

@@ -5,13 +5,15 @@ import gc
 import pytest
 
 from hw.locator.bank_arbiter import BankArbiter
+from hw.locator.collector import Collector
+from hw.locator.config import LocatorConfig
 from sim.harness.formal import prove_all
 from tb.locator import (
     formal_bank_arbiter,
+    formal_collector,
     formal_column_table,
     formal_degree_lists,
     formal_dispatcher,
-    formal_record_merger,
     formal_resolver,
     formal_state_pager,
     formal_task_generator,
@@ -34,8 +36,8 @@ def test_degree_lists_proofs() -> None:
     prove_all("degree_lists", formal_degree_lists.PROOFS)
 
 
-def test_record_merger_proofs() -> None:
-    prove_all("record_merger", formal_record_merger.PROOFS)
+def test_collector_proofs() -> None:
+    prove_all("collector", formal_collector.PROOFS)
 
 
 def test_task_generator_proofs() -> None:
@@ -57,3 +59,9 @@ def test_bank_arbiter_refuses(requesters: int, banks: int, message: str) -> None
     with pytest.raises(ValueError, match=message):
         BankArbiter(requesters, banks)
     gc.collect()  # the half-made component, while warnings about it are let pass
+
+
+def test_collector_refuses() -> None:
+    with pytest.raises(ValueError, match="count must be at least 1, not 0"):
+        Collector(LocatorConfig(), 0)
+    gc.collect()
