@@ -3,7 +3,7 @@
 from functools import reduce
 from operator import or_
 
-from amaranth.hdl import Array, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
@@ -126,11 +126,13 @@ class StateStore(wiring.Component):
             ]
             self._store(m, number, bank)
         m.d.sync += self.identified.eq(sum(bank.identified for bank in banks))
-        answers = Array(bank.answer.as_value() for bank in banks)
-        for n, request in enumerate(self.requests):
-            asked = Signal(config.bank_bits, name=f"asked{n}")
-            m.d.sync += asked.eq(request.payload.node[: config.bank_bits])
-            m.d.comb += self.answers[n].eq(answers[asked])
+        # The banks that were chosen are kept one-hot: fewer LUTs than a choice by number.
+        for n, answer in enumerate(self.answers):
+            asked = Signal(config.banks, name=f"asked{n}")
+            m.d.sync += asked.eq(Cat(chosen[n] for chosen in arbiter.chosen))
+            m.d.comb += answer.eq(
+                reduce(or_, (Mux(one, bank.answer.as_value(), 0) for one, bank in zip(asked, banks, strict=True)))
+            )
         if config.paged:
             self._add_pager(m, here, banks)
         return m
