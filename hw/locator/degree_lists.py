@@ -3,7 +3,7 @@
 from functools import reduce
 from operator import or_
 
-from amaranth.hdl import Array, Module, Mux, Signal
+from amaranth.hdl import Array, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -127,18 +127,18 @@ class DegreeLists(wiring.Component):
         )
         write, read = heads.write_port(), registered_read(m, heads, f"read{number}")
 
-        def level(rows: data.View) -> Mux:
-            degree = rows.rows[lane].degree
-            return Mux(degree >= config.top_level, config.top_level, degree)
+        def level(rows: data.View) -> Value:
+            # The last list has a number of ones only.
+            degree, bits = rows.rows[lane].degree, config.top_level.bit_length()
+            return degree[:bits] | degree[bits:].any().replicate(bits)
 
         old, seen = Signal(Head(config), name=f"old{number}"), self.heads[number]
         mine, place = row_of(config, stages[-1], number)
         mine = comes & mine
-        late = Signal(range(config.top_level + 1), name=f"late{number}")
+        early, late = (Signal(range(config.top_level + 1), name=f"{name}{number}") for name in ("early", "late"))
         m.d.comb += [
             read.en.eq(moves),
             read.addr.eq(Mux(self.i.valid, level(stages[0]), self.level)),
-            late.eq(level(stages[-1])),
             old.eq(seen),
             write.en.eq(clearing | mine),
             write.addr.eq(Mux(clearing, cleared, late)),
@@ -146,7 +146,7 @@ class DegreeLists(wiring.Component):
             write.data.first.eq(place),
         ]
         with m.If(moves):
-            m.d.sync += seen.eq(read.data)
+            m.d.sync += [seen.eq(read.data), early.eq(level(stages[0])), late.eq(early)]
         # Heads that were written while this one was on its way, if rows of this bank come so often.
         written = [Signal(data.StructLayout({"valid": 1, "level": late.shape(), "head": Head(config)}),
                           name=f"written{number}_{age}") for age in range(2)]  # fmt: skip
