@@ -1,6 +1,6 @@
 """Searcher: controls one breadth-first search from the neighbours of a hub, through vertices other than hubs (I3)."""
 
-from amaranth.hdl import Cover, Module, Mux, Signal
+from amaranth.hdl import Cat, Cover, Module, Mux, Signal
 from amaranth.lib import enum, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
@@ -260,12 +260,12 @@ class Searcher(wiring.Component):
         """
         config = self.config
         level, again = Signal(config.aside_bits + 1), Signal()
-        m.d.comb += again.eq(self.single_taken & self.again)
+        m.d.comb += [again.eq(self.single_taken & self.again), self.aside.eq(self.aside_end - level)]
         m.d.sync += [
-            level.eq(level + self.found - again),
+            # In one adder.
+            level.eq(level + Cat(self.found ^ again, (again & ~self.found).replicate(len(level) - 1))),
             self.aside_end.eq(self.aside_end + self.found),
-            self.aside.eq(self.aside + again),
         ]
         with m.If(self.ended):
-            m.d.sync += [level.eq(0), self.aside.eq(self.aside_end)]
+            m.d.sync += level.eq(0)
         return level
