@@ -20,6 +20,7 @@ from hw.community.row_accumulator import RowAccumulator
 from hw.community.row_finisher import RowFinisher
 from hw.community.row_sender import RowSender
 from hw.community.scanner import Scanner
+from hw.community.step_source import StepSource
 from hw.community.vertex_dispatcher import VertexDispatcher
 
 __all__ = [
@@ -39,6 +40,7 @@ __all__ = [
     "row_finisher",
     "row_sender",
     "scanner",
+    "step_source",
     "vertex_dispatcher",
 ]
 
@@ -126,6 +128,11 @@ def scanner(**parameters: Any) -> Scanner:
 def row_accumulator(**parameters: Any) -> RowAccumulator:
     """Return a `RowAccumulator`."""
     return RowAccumulator(CommunityConfig(**parameters))
+
+
+def step_source(**parameters: Any) -> StepSource:
+    """Return a `StepSource`."""
+    return StepSource(CommunityConfig(**parameters))
 
 
 def vertex_dispatcher(

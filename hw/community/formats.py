@@ -243,6 +243,15 @@ class CommunityConfig(Parameters):
         )
 
     @property
+    def read_record(self) -> data.StructLayout:
+        """A `record` that has been read.
+
+        ``planned``: its columns are kept for the planner, otherwise it has one node. ``wanted``, ``own``, only then:
+        the node's row is summed; its own vector is added to it.
+        """
+        return data.StructLayout({**self.record.members, "planned": 1, "wanted": 1, "own": 1})
+
+    @property
     def task(self) -> data.StructLayout:
         """As `golden.community.plan.Task`; ``last``: of its record, which may have no rows."""
         return data.StructLayout(
@@ -263,7 +272,7 @@ class CommunityConfig(Parameters):
 
         ``form``: column ``index`` becomes the sum of ``left`` and ``index``'s other operand ``right``. Otherwise
         ``right`` is added to ``row``, or with ``negative`` subtracted. Without ``active`` there is no operation, as in
-        the ``last`` one of a record.
+        the ``last`` one of a record that is planned.
         """
         return data.StructLayout(
             {
@@ -277,6 +286,11 @@ class CommunityConfig(Parameters):
                 "right": self.column_bits,
             }
         )
+
+    @property
+    def record_step(self) -> data.StructLayout:
+        """A `step` and its record; with the ``last`` step the record is complete."""
+        return data.StructLayout({"record": self.record, "step": self.step})
 
     @property
     def partial(self) -> data.StructLayout:

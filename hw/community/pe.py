@@ -12,6 +12,7 @@ from hw.community.record_reader import RecordReader
 from hw.community.row_accumulator import RowAccumulator
 from hw.community.row_sender import RowSender
 from hw.community.scanner import Scanner
+from hw.community.step_source import StepSource
 from hw.community.vector_marks import VectorMarks
 from hw.locator.formats import RecordBeat
 from hw.stream.queue import Queue
@@ -104,6 +105,7 @@ class CommunityPE(wiring.Component):
         m.submodules.marks = marks = VectorMarks(config.slots)
         m.submodules.planner = planner = Planner(config)
         m.submodules.scanner = scanner = Scanner(config)
+        m.submodules.source = source = StepSource(config)
         m.submodules.accumulator = accumulator = RowAccumulator(config)
         m.submodules.sender = sender = RowSender(config)
         # Memories by slot: columns, vectors and sums of the rows of records.
@@ -111,19 +113,19 @@ class CommunityPE(wiring.Component):
         depth = config.slots * config.chunks
         m.submodules.vectors = vectors = MultiReadMemory(config.kept_vector, depth)
         m.submodules.sums = sums = MultiReadMemory(config.chunk, depth, 2)
-        # Records for the adders and for the planner. Neither queue is ever full.
-        m.submodules.begun = begun = Queue(config.record, RECORDS)
-        m.submodules.read = read = Queue(config.record, RECORDS)
+        # All records, and those to be planned. Neither queue is ever full.
+        m.submodules.read = read = Queue(config.read_record, RECORDS)
+        m.submodules.planned = planned = Queue(config.record, RECORDS)
         m.submodules.tasks = tasks = Queue(config.task, _TASKS)
 
         connect(m, flipped(self.records), reader.i)
         connect(m, reader.node_request, flipped(self.node_request))
         connect(m, reader.hub_request, flipped(self.hub_request))
         m.d.comb += [
-            begun.i.valid.eq(reader.begun.valid),
-            begun.i.payload.eq(reader.begun.payload),
             read.i.valid.eq(reader.o.valid),
             read.i.payload.eq(reader.o.payload),
+            planned.i.valid.eq(reader.o.valid & reader.o.payload.planned),
+            *(planned.i.payload[name].eq(reader.o.payload[name]) for name in config.record.members),
         ]
         connect(m, reader.vertex, sender.vertex)
         if config.shares:
@@ -134,11 +136,12 @@ class CommunityPE(wiring.Component):
         connect(m, filler.own, sender.own)
         connect(m, filler.scale, sender.scale)
         connect(m, filler.came, marks.came)
-        connect(m, begun.o, accumulator.record)
-        connect(m, read.o, planner.i)
+        connect(m, planned.o, planner.i)
         connect(m, planner.o, tasks.i)
         connect(m, tasks.o, scanner.i)
-        connect(m, scanner.o, accumulator.i)
+        connect(m, scanner.o, source.steps)
+        connect(m, read.o, source.i)
+        connect(m, source.o, accumulator.i)
         connect(m, accumulator.o, sender.i)
         connect(m, sender.finish, flipped(self.finish))
         connect(m, sender.partial, flipped(self.partial))

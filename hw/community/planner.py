@@ -22,10 +22,10 @@ class Planner(wiring.Component):
 
     *Pairs*: the intersection of the head with the best of its partners becomes a new column, and rounds of the same
     head go on until none saves an operation. Meanwhile the next head's round is on its way already; it is dropped if
-    the head is split. A column with one row has no partners. A record with one row of bits, or
-    as many columns as there may be, stays whole, so the columns of the next record follow at once. *Windows*: the rows
-    of k columns are counted, some rows at a time; then each column is a round without partners, with the rows for which
-    adding the sum and subtracting the excess takes fewer operations.
+    the head is split. A column with one row has no partners. A record with as many columns as
+    there may be stays whole, so the columns of the next record follow at once. *Windows*: the rows of k columns are
+    counted, some rows at a time; then each column is a round without partners, with the rows for which adding the sum
+    and subtracting the excess takes fewer operations.
 
     Parameters
     ----------
@@ -166,7 +166,7 @@ class Planner(wiring.Component):
             Cover(self._shifts & pipe.formed, "a sum of two columns"),
             Cover(pipe.drops & pipe.request.valid, "the next round is dropped"),
             Cover(pipe.split & ~pipe.free, "a split waits for the memory"),
-            Cover(pipe.request.valid & pipe.narrow & ~self._whole, "a column of one row has no partners"),
+            Cover(pipe.request.valid & pipe.narrow & ~self._full, "a column of one row has no partners"),
             Cover(~settings.windows & self._full, "no column is left"),
             Cover(self._begins & (self._begun > 1), "three records at once"),
         ]
@@ -190,7 +190,7 @@ class Planner(wiring.Component):
             m.d.sync += [
                 self._tail.eq(rows),
                 self._full.eq(full),
-                self._whole.eq((self.i.payload.single | full) & ~self.settings.windows),
+                self._whole.eq(full & ~self.settings.windows),
             ]
         with m.If(self._shifts):
             m.d.sync += self._index.eq(following)
@@ -219,7 +219,7 @@ class Planner(wiring.Component):
         m.d.comb += [
             following.eq(self._column + 1),
             behind.eq(self._column + 2),
-            plain.eq(self._whole | self.settings.windows | self._full | pipe.narrow),
+            plain.eq(self.settings.windows | self._full | pipe.narrow),
             request.valid.eq(~self._ended),
             request.load.eq(self._loading),
             request.end.eq(self._loading & (self._column == self._stop)),

@@ -27,7 +27,8 @@ class RecordReader(wiring.Component):
     """Reads one record at a time; the columns of hubs are the hub columns of the bitmap, transposed bit by bit.
 
     A column is cleared when its hub is read. The bits of a row's hubs are taken by groups, the lowest one first. In a
-    record of one node, as of a hub, all hubs are joined to it, so their columns are complete at once.
+    record of one node, as of a hub, all hubs are joined to it, so their columns are complete at once; they are kept only
+    where it is planned, as such a record has nothing to share but in windows.
 
     A column has rows of vertices that are summed only: nobody wants the sums of others, as of other chiplets' vertices.
     In a rooted layer no node is a neighbour of itself: the diagonal is left out, but for a record of one row, whose
@@ -63,12 +64,10 @@ class RecordReader(wiring.Component):
         to a node of the share.
     node_request, hub_request : streams of ``config.request``
         Requests for features of nodes, and for combined rows of hubs, each in the order of columns.
-    begun : stream of ``config.record``, always ready
-        A record's sizes, before any of its vertices.
     columns, column
         Write and read port of the matrix: columns by slot.
-    o : stream of ``config.record``, always ready
-        A record whose columns are complete.
+    o : stream of ``config.read_record``, always ready
+        A record whose columns are complete, if it is planned.
     freed, retired : In(1)
         A row of the oldest record, and its last one, is finished: its slot is free.
     asking : Out(1)
@@ -91,10 +90,9 @@ class RecordReader(wiring.Component):
                 **({"kept": Out(stream.Signature(config.kept, always_ready=True))} if config.shares else {}),
                 "node_request": Out(stream.Signature(config.request)),
                 "hub_request": Out(stream.Signature(config.request)),
-                "begun": Out(stream.Signature(config.record, always_ready=True)),
                 "columns": Out(write_signature(config.width, config.slots)),
                 "column": Out(read_signature(config.width, config.slots)),
-                "o": Out(stream.Signature(config.record, always_ready=True)),
+                "o": Out(stream.Signature(config.read_record, always_ready=True)),
                 "freed": In(1),
                 "retired": In(1),
                 "asking": Out(1),
@@ -109,7 +107,8 @@ class RecordReader(wiring.Component):
         self._index, self._slot = Signal(config.row_bits + 1), Signal(range(config.slots))
         self._mark, self._first_row = Signal(config.width), Signal()
         self._following = Signal(config.width)
-        # Rows of the record that are summed; whether the row under way is; whether a row has no diagonal.
+        # The record's columns are kept; rows of the record that are summed; whether the row under way is; whether a row has no diagonal.
+        self._planned = Signal()
         self._summed, self._linked = Signal(config.width, reset_less=True), Signal()
         self._wanted = Signal()
         # A request for a hub has not left yet.
@@ -151,12 +150,11 @@ class RecordReader(wiring.Component):
         m.d.comb += [
             header.eq(self.i.payload.data),
             rows.eq(header.nodes + header.hubs),
-            self.begun.payload.base.eq(self._base),
-            self.begun.payload.rows.eq(rows),
-            self.begun.payload.nodes.eq(Mux(header.hub_edges, 0, header.nodes)),
-            self.begun.payload.single.eq(header.nodes == 1),
-            self.begun.valid.eq(begins),
-            self.o.payload.eq(record),
+            *(self.o.payload[name].eq(record[name]) for name in config.record.members),
+            self.o.payload.planned.eq(self._planned),
+            self.o.payload.wanted.eq(self._summed[0]),
+            self.o.payload.own.eq(self._stored[0]),
+            self._planned.eq(~record.single | self.settings.windows),
             self.busy.eq(records != RECORDS),
             last_node.eq(index + 1 == self._bitmap_rows),
             last_row.eq(index == self._bitmap_rows),
@@ -179,7 +177,10 @@ class RecordReader(wiring.Component):
                     m.d.comb += [self.i.ready.eq(1), begins.eq(1)]
                     m.next = "NODES"
                 m.d.sync += [
-                    record.eq(self.begun.payload),
+                    record.base.eq(self._base),
+                    record.rows.eq(rows),
+                    record.nodes.eq(Mux(header.hub_edges, 0, header.nodes)),
+                    record.single.eq(header.nodes == 1),
                     self._hub_edges.eq(header.hub_edges),
                     self._bitmap_rows.eq(header.nodes),
                     self._slot.eq(self._base),
@@ -337,7 +338,7 @@ class RecordReader(wiring.Component):
             self.kept.payload.kept.eq(reads | Mux(self._is_node, self._inside, self._record.single)),
         ]
         m.d.sync += [
-            Cover(self.begun.valid & header.shared & (header.piece != 0), "a share of a later piece"),
+            Cover(self._turns & shared & (piece != 0), "a share of a later piece"),
             Cover(reads & ~joins, "a node outside of the share has a hub"),
         ]
         return nodes
@@ -392,7 +393,7 @@ class RecordReader(wiring.Component):
         ]
         m.d.comb += [
             self.column.address.eq(self._record.base + self._chosen),
-            columns.enable.eq(stores | clears | (reads & self._linked)),
+            columns.enable.eq(((stores | clears) & self._planned) | (reads & self._linked)),
             columns.address.eq(Mux(reads, self._record.base + read, self._slot)),
             columns.data.eq(Mux(reads, self.column.data | self._mark, self._stored)),
         ]

@@ -38,10 +38,8 @@ class RowAccumulator(wiring.Component):
     ----------
     settings : In
         ``config.settings``, constant while there are records.
-    record : stream of ``config.record``
-        Records; their vectors come when they like.
-    i : stream of ``config.step``
-        Their steps.
+    i : stream of ``config.record_step``
+        Steps of records, whose vectors come in any order.
     vectors
         Read port of combined rows, by slot and chunk. Shared sums are stored in the block.
     slot, there
@@ -60,8 +58,7 @@ class RowAccumulator(wiring.Component):
         super().__init__(
             {
                 "settings": In(config.settings),
-                "record": In(stream.Signature(config.record)),
-                "i": In(stream.Signature(config.step)),
+                "i": In(stream.Signature(config.record_step)),
                 "vectors": Out(read_signature(config.kept_vector, config.slots * config.chunks)),
                 "slot": Out(range(config.slots)),
                 "there": In(1),
@@ -97,41 +94,32 @@ class RowAccumulator(wiring.Component):
         # At most `RECORDS` are in progress, so the queue always has room.
         m.submodules.done = done = Queue(config.record, RECORDS)
         wiring.connect(m, done.o, wiring.flipped(self.o))
-        record, busy = Signal(config.record, reset_less=True), Signal()
-        takes, leaves = Signal(), Signal()
-        # Its last result is written in the cycle after its end, when the next record may have begun.
-        complete, left = Signal(config.record, reset_less=True), Signal()
-        m.d.comb += [
-            self.record.ready.eq(~busy | leaves),
-            takes.eq(self.record.valid & self.record.ready),
-            done.i.payload.eq(complete),
-            done.i.valid.eq(left),
-        ]
-        m.d.sync += left.eq(leaves)
-        with m.If(leaves):
-            m.d.sync += [complete.eq(record), busy.eq(0)]
-        with m.If(takes):
-            m.d.sync += [record.eq(self.record.payload), busy.eq(1)]
+        record, step, leaves = self.i.payload.record, self.i.payload.step, Signal()
+        # A record is complete when the result of its last step is written, two cycles later.
+        last_records = [Signal(config.record, name=f"last_record_{n}", reset_less=True) for n in range(2)]
+        left = Signal(2)
+        m.d.sync += [last_records[0].eq(record), last_records[1].eq(last_records[0]), left.eq(Cat(leaves, left[0]))]
+        m.d.comb += [done.i.payload.eq(last_records[1]), done.i.valid.eq(left[1])]
 
-        step, chunk, second = self.i.payload, Signal(range(config.chunks)), Signal()
+        chunk, second = Signal(range(config.chunks)), Signal()
         column, row = Signal(config.column_bits), Signal(range(config.slots))
         summed, last_chunk, runs, waits, writes, moves, through = (Signal() for _ in range(7))
         # Steps go through the chunks upwards and downwards in turn: of a row that several add to one after the other,
         # the chunk that is asked for is that of the operation before, or has been written.
         down = Signal()
-        touched = self._touched(m, step.row, through & ~step.form, takes)
+        touched = self._touched(m, step.row, through & ~step.form, leaves)
         forming = (chosen.valid & chosen.form) | (added.valid & added.form)
         m.d.comb += [
             last_chunk.eq(chunk == Mux(down, 0, self.settings.last_chunk)),
-            runs.eq(busy & self.i.valid & step.active),
+            runs.eq(self.i.valid & step.active),
             # Sums among both parts of a sum are waited for at once: behind its first operation the adders form one.
             waits.eq(forming & ~second & ((step.right >= record.rows) | (step.form & (step.left >= record.rows)))),
             # The row's sum is being written.
             writes.eq(~step.form & self._same(added) & ~self._same(chosen)),
             moves.eq(runs & ~waits & ~writes & (summed | self.there)),
             through.eq(moves & last_chunk & (second | ~step.form)),
-            leaves.eq(busy & self.i.valid & step.last),
-            self.i.ready.eq(through | (busy & ~step.active)),
+            leaves.eq(self.i.valid & self.i.ready & step.last),
+            self.i.ready.eq(through | ~step.active),
             self.worked.eq(moves),
             # The sum of a single node's hubs is counted when it is forwarded to each of them.
             self.gross.eq(through & ~step.form & ~(record.single & (step.row != 0))),
@@ -158,7 +146,7 @@ class RowAccumulator(wiring.Component):
             m.d.sync += second.eq(step.form & ~second)
         with m.If(moves & ~(step.form & ~second)):
             m.d.sync += [down.eq(down ^ last_chunk), chunk.eq(Mux(last_chunk, chunk, Mux(down, chunk - 1, chunk + 1)))]
-        with m.If(takes):
+        with m.If(leaves):
             m.d.sync += [down.eq(0), chunk.eq(0)]
         self._add(m, Cat(chunk, column))
         m.d.sync += [

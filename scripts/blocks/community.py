@@ -268,6 +268,13 @@ BLOCKS: tuple[Block, ...] = (
     ),
     Block(name="community.scanner", factory="hw.community.factories:scanner", formal="tb.community.formal_scanner"),
     Block(
+        name="community.step_source",
+        factory="hw.community.factories:step_source",
+        bench="tb.community.test_step_source",
+        bench_parameters={"width": 64, "columns": 128},
+        narrow={"width": 8, "columns": 16},
+    ),
+    Block(
         name="community.row_accumulator",
         factory="hw.community.factories:row_accumulator",
         bench="tb.community.test_row_accumulator",

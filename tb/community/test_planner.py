@@ -2,7 +2,6 @@
 
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import cocotb
@@ -31,14 +30,6 @@ MORE: tuple[dict[str, Any], ...] = (
 )
 
 
-@dataclass(frozen=True)
-class Matrix:
-    """Columns of a record, and whether its bitmap has a single row."""
-
-    columns: Sequence[int]
-    single: bool = False
-
-
 def planner(**sizes: Any) -> Filled:
     """Return a planner whose columns the bench writes."""
     return Filled(Planner(CommunityConfig(**sizes)), "columns")
@@ -49,23 +40,23 @@ async def begin(dut: Any, **pace: Any) -> tuple[Bench, CommunityConfig]:
     return bench, CommunityConfig(**parameters())
 
 
-def random_columns(rng: random.Random, rows: int) -> Matrix:
+def random_columns(rng: random.Random, rows: int) -> list[int]:
     """Return columns of any density: some empty, some alike, some in all rows."""
     whole, density = (1 << rows) - 1, rng.choice((0.05, 0.3, 0.6, 0.9))
     columns: list[int] = []
     for _ in range(rows):
         drawn = sum(1 << row for row in range(rows) if rng.random() < density)
         columns.append(rng.choice((drawn, drawn, drawn, drawn & rng.choice([*columns, whole]), 0, whole)))
-    return Matrix(columns)
+    return columns
 
 
-def single_row(rng: random.Random, rows: int) -> Matrix:
+def single_row(rng: random.Random, rows: int) -> list[int]:
     """Return what a bitmap of one row gives: the node's column has all rows, those of hubs only that of the node."""
     own = rng.getrandbits(1) if rows > 1 else 1
-    return Matrix([((1 << rows) - 2) | own, *[1] * (rows - 1)], single=True)
+    return [((1 << rows) - 2) | own, *[1] * (rows - 1)]
 
 
-def some_records(rng: random.Random, config: CommunityConfig) -> Iterator[Matrix]:
+def some_records(rng: random.Random, config: CommunityConfig) -> Iterator[list[int]]:
     """Yield as many random records as there are places."""
     room = config.slots
     while room:
@@ -75,7 +66,7 @@ def some_records(rng: random.Random, config: CommunityConfig) -> Iterator[Matrix
 
 
 async def plans(
-    bench: Bench, config: CommunityConfig, records: Sequence[Matrix], scheme: Scheme, later: int = 0
+    bench: Bench, config: CommunityConfig, records: Sequence[Sequence[int]], scheme: Scheme, later: int = 0
 ) -> int:
     """Have records planned, which all find places; compare every task; return the cycles.
 
@@ -90,12 +81,12 @@ async def plans(
     words: list[dict[str, int]] = []
     wanted: list[Any] = []
     for record in records:
-        rows = len(record.columns)
-        words.append({"base": place, "rows": rows, "nodes": rng.randint(1, rows), "single": int(record.single)})
-        for column in record.columns:
+        rows = len(record)
+        words.append({"base": place, "rows": rows, "nodes": rng.randint(1, rows), "single": rng.getrandbits(1)})
+        for column in record:
             bench.drive("fill", [{"address": place, "data": column}])
             place = (place + 1) % config.slots
-        for task in plan(record.columns, scheme):
+        for task in plan(record, scheme):
             operands = (task.left, task.right) if task.form else None
             wanted.append((task.index, task.rows, int(task.negative), int(task.form), operands))
         wanted.append(None)
@@ -114,7 +105,7 @@ async def plans(
 
     bench.take("o", take)
     bench.drive("i", words)
-    room = config.slots - sum(len(record.columns) for record in records)
+    room = config.slots - sum(map(len, records))
     for _ in range(later):
         word = {"address": (place + rng.randrange(room)) % config.slots, "data": rng.getrandbits(config.width)}
         bench.drive("fill", [word])
@@ -157,7 +148,7 @@ async def corner_records_are_planned(dut: Any, kind: Kind, stall: float) -> None
         ]
         for columns in corners:
             for limit in {rows, rows + 1, config.columns}:
-                await plans(bench, config, [Matrix(columns)] * 2, Scheme(kind, 8, config.partners, limit))
+                await plans(bench, config, [columns] * 2, Scheme(kind, 8, config.partners, limit))
         await plans(bench, config, [single_row(bench.random, rows)] * 2, Scheme(kind, 2, config.partners, rows))
 
 
@@ -181,7 +172,7 @@ async def every_count_of_ones_is_right(dut: Any, kind: Kind) -> None:
     records = []
     for patterns in zip(*orders, strict=True):
         turned = [sum((row >> column & 1) << n for n, row in enumerate(patterns)) for column in range(8)]
-        records.append(Matrix(turned if kind is Kind.WINDOW else [255, *patterns[1:]]))
+        records.append(turned if kind is Kind.WINDOW else [255, *patterns[1:]])
     at_once = config.slots // 8
     for first in range(0, 256, at_once):
         await plans(bench, config, records[first : first + at_once], way)
@@ -201,8 +192,8 @@ async def plans_take_their_cycles(dut: Any, kind: Kind) -> None:
             drawn = [[rng.getrandbits(rows) for _ in range(rows)] for _ in range(4)]
             records = {
                 "single": [single_row(rng, rows), single_row(rng, 1)],
-                "sparse": [Matrix([a & b & c & d for a, b, c, d in zip(*drawn, strict=True)])] * 2,
-                "dense": [Matrix([a | b for a, b, *_ in zip(*drawn, strict=True)])] * 2,
+                "sparse": [[a & b & c & d for a, b, c, d in zip(*drawn, strict=True)]] * 2,
+                "dense": [[a | b for a, b, *_ in zip(*drawn, strict=True)]] * 2,
                 "any": list(some_records(rng, config)),
             }[case]
             way = Scheme(kind, rng.choice(K_VALUES), config.partners, config.columns)

@@ -31,7 +31,10 @@ def row_accumulator(**sizes: Any) -> Beside:
 
 
 def steps_of(rng: random.Random, rows: int, config: CommunityConfig) -> list[Step]:
-    """Return random steps of a record, and its end: a few operands again and again, sums of sums, the same rows."""
+    """Return random steps of a record: a few operands again and again, sums of sums, the same rows.
+
+    The last one is an operation or none.
+    """
     formed, steps = rows, []
     repeats = rng.random() < 0.5
     operand, row = rng.randrange(rows), rng.randrange(rows)
@@ -39,14 +42,21 @@ def steps_of(rng: random.Random, rows: int, config: CommunityConfig) -> list[Ste
         form = rng.random() < 0.4 and formed < config.columns
         if not repeats or rng.random() < 0.3:
             operand, row = rng.randrange(formed), rng.randrange(rows)
-        step = {"active": 1, "form": int(form), "row": row, "left": rng.randrange(formed), "right": operand}
+        step = {"active": 1, "last": 0, "form": int(form), "row": row, "left": rng.randrange(formed), "right": operand}
         steps.append({**step, "index": formed if form else operand, "negative": 0 if form else rng.getrandbits(1)})
         if form:
             # The next step uses it at once, more often than not.
             operand = rng.choice((formed, formed, operand))
             formed += 1
     others = {name: rng.getrandbits(1) for name in ("negative", "row", "index", "left", "right")}
-    return [*steps, {**others, "active": 0, "last": 1}]
+    if steps[-1]["form"] or rng.random() < 0.5:
+        return [*steps, {**others, "active": 0, "last": 1}]
+    return [*steps[:-1], {**steps[-1], "last": 1}]
+
+
+def operations(steps: list[Step]) -> list[Step]:
+    """Return the steps that do something."""
+    return [step for step in steps if step["active"]]
 
 
 class Sums:
@@ -108,8 +118,7 @@ class Sums:
             if not late:
                 await self.come(come)
                 come = []
-            bench.drive("record", [record])
-            bench.drive("i", steps)
+            bench.drive("i", [{"record": record, "step": step} for step in steps])
         return come
 
     async def _driven(self, port: str) -> None:
@@ -131,7 +140,7 @@ class Sums:
             return [[a + sign * b for a, b in zip(x, y, strict=True)] for x, y in zip(one, other, strict=True)]
 
         nothing = [[0] * self.config.lanes for _ in range(self.chunks)]
-        for step in steps[:-1]:
+        for step in operations(steps):
             right = columns[step["right"]]
             if step["form"]:
                 columns.append(add(columns[step["left"]], right, 1))
@@ -198,7 +207,7 @@ def counts(step: Step, single: bool) -> bool:
 def counts_without(steps: list[Step], missing: int, single: bool) -> dict[str, int]:
     """Return what is counted of a record with vectors of a chunk while that of the column `missing` has not come."""
     counted = dict.fromkeys(COUNTERS, 0)
-    for step in steps[:-1]:
+    for step in operations(steps):
         for part in ("left", "right") if step["form"] else ("right",):
             if step[part] == missing:
                 return counted
@@ -227,14 +236,14 @@ async def a_step_waits_for_its_own_vector_only(dut: Any) -> None:
 
 
 def cycles_of(steps: list[Step], rows: int, chunks: int) -> int:
-    """Return the cycles of a record.
+    """Return the cycles of a record, with one of an end without an operation.
 
     A form takes two a chunk, and sums wait until a form is two cycles back. A row waits while its sum is written, in
     the second cycle after an addition to it. Every other step goes through its chunks backwards.
     """
     cycle, last_form, order = 0, -3, list(range(chunks))
     added: dict[tuple[int, int], int] = {}
-    for step in steps[:-1]:
+    for step in operations(steps):
         summed = step["right"] >= rows or (step["form"] and step["left"] >= rows)
         for chunk in order:
             if summed:
@@ -247,7 +256,7 @@ def cycles_of(steps: list[Step], rows: int, chunks: int) -> int:
             if step["form"]:
                 last_form = cycle - 1
         order.reverse()
-    return cycle
+    return cycle + (not steps[-1]["active"])
 
 
 @cocotb.test()
@@ -261,12 +270,12 @@ async def steps_take_their_cycles(dut: Any) -> None:
             steps = steps_of(rng, rows, config)
             await sums.send([(rows, steps)])
             began = sums.bench.cycle
-            assert await sums.done() - began == cycles_of(steps, rows, sums.chunks) + 4
+            assert await sums.done() - began == cycles_of(steps, rows, sums.chunks) + 3
 
 
 @cocotb.test()
 async def records_follow_each_other(dut: Any) -> None:
-    """Take a cycle for the end of a record, and none before the next one. All wait for the first vector."""
+    """Take no cycle between records. All wait for the first vector."""
     sums = await begin(dut)
     rng, config = sums.bench.random, sums.config
     for last_chunk in range(config.chunks):
@@ -275,15 +284,15 @@ async def records_follow_each_other(dut: Any) -> None:
             sizes = [1, 2, config.width // 2, config.width, 1]
             batches = [(rows, steps_of(rng, rows, config)) for rows in sizes]
             batches[0][1].insert(
-                0, {"active": 1, "form": 0, "row": 0, "left": 0, "right": 0, "index": 0, "negative": 0}
+                0, {"active": 1, "last": 0, "form": 0, "row": 0, "left": 0, "right": 0, "index": 0, "negative": 0}
             )
             first, *others = await sums.send(batches, late=True)
             await sums.come(others)
             began = sums.bench.cycle
             await sums.come([first])
-            cycles = sum(cycles_of(steps, rows, sums.chunks) + 1 for rows, steps in batches)
-            # The vector takes a cycle a chunk to come; four more are those of its mark and of the last result.
-            assert await sums.done() - began == cycles + last_chunk + 4
+            cycles = sum(cycles_of(steps, rows, sums.chunks) for rows, steps in batches)
+            # The vector takes a cycle a chunk to come; five more are those of its mark and of the last result.
+            assert await sums.done() - began == cycles + last_chunk + 5
 
 
 @cocotb.test()
