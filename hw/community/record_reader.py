@@ -27,8 +27,8 @@ class RecordReader(wiring.Component):
     """Reads one record at a time; the columns of hubs are the hub columns of the bitmap, transposed bit by bit.
 
     A column is cleared when its hub is read. The bits of a row's hubs are taken by groups, the lowest one first. In a
-    record of one node, as of a hub, all hubs are joined to it, so their columns are complete at once; they are kept only
-    where it is planned, as such a record has nothing to share but in windows.
+    record of one node, as of a hub, all hubs are joined to it, so their columns are complete at once. They are kept for
+    windows only, since pairs of them share no sums, and `hw.community.step_source.StepSource` adds them without a plan.
 
     A column has rows of vertices that are summed only: nobody wants the sums of others, as of other chiplets' vertices.
     In a rooted layer no node is a neighbour of itself: the diagonal is left out, but for a record of one row, whose
@@ -107,8 +107,9 @@ class RecordReader(wiring.Component):
         self._index, self._slot = Signal(config.row_bits + 1), Signal(range(config.slots))
         self._mark, self._first_row = Signal(config.width), Signal()
         self._following = Signal(config.width)
-        # The record's columns are kept; rows of the record that are summed; whether the row under way is; whether a row has no diagonal.
+        # The record's columns are kept.
         self._planned = Signal()
+        # Rows of the record that are summed; whether the row under way is; whether a row has no diagonal.
         self._summed, self._linked = Signal(config.width, reset_less=True), Signal()
         self._wanted = Signal()
         # A request for a hub has not left yet.
