@@ -15,8 +15,7 @@ class Scanner(wiring.Component):
     """Emits the step that forms a task's vector, then one for each row, lowest first, and the end of the record.
 
     A task is kept while parts of it go on to the steps: its form, a group of rows, or the end. The next task takes the
-    place of one whose last part leaves, so that a step is emitted in every cycle, also of tasks of one row: those of
-    hubs in a record of one node.
+    place of one whose last part leaves, so that a step is emitted in every cycle, also of tasks of one row.
 
     Parameters
     ----------
