@@ -50,7 +50,6 @@ class StepSource(wiring.Component):
         first, column, last_row = Signal(), Signal(self.config.row_bits), Signal(self.config.row_bits)
         moves, leaves, hubs = Signal(), Signal(), Signal()
         m.d.comb += [
-            last_row.eq(record.rows - 1),
             hubs.eq(last_row != 0),
             self.o.valid.eq(busy & (self.steps.valid | ~record.planned)),
             self.steps.ready.eq(busy & record.planned & self.o.ready),
@@ -73,6 +72,7 @@ class StepSource(wiring.Component):
             m.d.sync += [first.eq(0), column.eq(column + ~(first & record.own))]
         with m.If(self.i.ready):
             m.d.sync += [record.eq(self.i.payload), busy.eq(self.i.valid), first.eq(1), column.eq(0)]
+            m.d.sync += last_row.eq(self.i.payload.rows - 1)
         m.d.sync += [
             Cover(leaves & ~record.planned & ~step.active, "a record without operations"),
             Cover(leaves & ~record.planned & first & hubs, "a node that is not wanted has hubs"),
