@@ -102,6 +102,8 @@ class Controller(wiring.Component):
         There is a location behind the one whose records are used; it has begun.
     turn : Out(1)
         Pulse: the records of the location that is ahead are used from now on.
+    odd, odd_found : Out(1)
+        See `hw.community.location.Location`.
     first_located, vertices_located : Out(32)
         Vertices of the location that began last.
     arrival_located : Out(5)
@@ -164,7 +166,7 @@ class Controller(wiring.Component):
                 "sending": In(1),
                 "records_there": In(1),
                 "records_whole": In(1),
-                **{name: Out(1) for name in ("replay", "behind", "ahead", "turn")},
+                **{name: Out(1) for name in ("replay", "behind", "ahead", "turn", "odd", "odd_found")},
                 "locate": Out(stream.Signature(location_command(address_width))),
                 "located": In(stream.Signature(ErrorReport)),
                 "first_located": Out(32),
@@ -404,6 +406,8 @@ class Controller(wiring.Component):
             self.replay.eq(location.replay),
             self.behind.eq(location.behind),
             self.ahead.eq(location.ahead),
+            self.odd.eq(location.odd),
+            self.odd_found.eq(location.odd_found),
             self.turn.eq(location.ends & location.ahead),
             self.first_located.eq(location.first_found),
             self.vertices_located.eq(location.vertices_found),

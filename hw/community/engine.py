@@ -520,12 +520,8 @@ class CommunityEngine(wiring.Component):
             route(m, pe.hub_request, 0, [requests.i[n]])
             m.d.comb += requests.i[n].payload.pe.eq(n)
             connect(m, pe.partial, partials.i[n])
-        # The records are those of the last location, not of one that is ahead.
-        again = Signal()
-        with m.If(controller.replay):
-            m.d.sync += again.eq(1)
-        with m.Elif((self._begins(blocks) & ~controller.behind) | controller.turn):
-            m.d.sync += again.eq(0)
+        drained, found = Signal(), blocks.locator.hubs
+        m.d.comb += drained.eq(~(blocks.moving | Cat(pe.busy for pe in pes).any()))
         for n, unit in enumerate(units):
             connect(m, requests.o[n], unit.i)
             connect(m, partials.o[n], unit.partial)
@@ -533,9 +529,13 @@ class CommunityEngine(wiring.Component):
             connect(m, unit.wanted, [port for cluster in blocks.clusters for port in cluster.vertices.wanted][n])
             m.d.comb += [
                 unit.start.eq(controller.start),
-                # Loads are others then, so other records are split, and hubs are asked for by other numbers of shares.
-                unit.replay.eq(again & (self.config.split == 0)),
                 unit.close.eq(controller.finish),
+                unit.drained.eq(drained),
+                unit.odd.eq(controller.odd),
+                unit.degree.valid.eq(found.valid & (found.payload.vid[: exact_log2(len(units))] == n)),
+                unit.degree.payload.vid.eq(found.payload.vid),
+                unit.degree.payload.degree.eq(found.payload.degree),
+                unit.degree.payload.odd.eq(controller.odd_found),
                 unit.first.eq(controller.first),
                 unit.vertices.eq(self._summed(blocks)),
                 unit.first_partial.eq(controller.first_partial),
@@ -551,12 +551,12 @@ class CommunityEngine(wiring.Component):
         records.
         """
         bits = exact_log2(self.config.units)
-        found, sums = blocks.locator.first_hubs, self._sums(blocks) & ~blocks.controller.ahead
+        found, sums = blocks.locator.hubs, self._sums(blocks) & ~blocks.controller.ahead
         m.submodules.early = early = ResetInserter(self._begins(blocks))(Queue(self.config.community.vid_bits, _EARLY))
         waits = Signal()
         m.d.comb += [
-            early.i.valid.eq(found.valid),
-            early.i.payload.eq(found.payload),
+            early.i.valid.eq(found.valid & found.payload.ahead),
+            early.i.payload.eq(found.payload.vid),
             waits.eq(sums & (early.level != 0)),
             early.o.ready.eq(Cat(unit.ahead.valid & unit.ahead.ready for unit in blocks.units).any()),
             blocks.controller.records_asking.eq(

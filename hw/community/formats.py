@@ -120,12 +120,20 @@ class CommunityConfig(Parameters):
 
         ``alone``: as in `request`. VIDs of results are those of all vertices, not only of those in records.
         """
-        return data.StructLayout({**self.hub_request.members, "vid": VID_BITS})
+        return data.StructLayout({**self.request.members, "pe": range(PES), "apart": 1, "vid": VID_BITS})
 
     @property
     def hub_request(self) -> data.StructLayout:
-        """A request for a hub's row with the ``pe`` that it comes from; ``apart``: it is a prefetch of no PE."""
-        return data.StructLayout({**self.request.members, "pe": range(PES), "apart": 1})
+        """A request for a hub's row with the ``pe`` that it comes from; ``apart``: it is a prefetch of no PE.
+
+        ``head``: it is of the record that the hub itself has first, so its degree is known.
+        """
+        return data.StructLayout({**self.pe_request.members, "pe": range(PES), "apart": 1})
+
+    @property
+    def pe_request(self) -> data.StructLayout:
+        """A `hub_request` of a PE."""
+        return data.StructLayout({**self.request.members, "head": 1})
 
     @property
     def tag(self) -> data.StructLayout:
@@ -236,11 +244,23 @@ class CommunityConfig(Parameters):
         """A record in progress.
 
         ``base``: slot of its first row. ``rows``: their number, of which the first ``nodes`` are nodes. ``single``: its
-        bitmap has one row, so no two columns have more than that one in common.
+        bitmap has one row, so no two columns have more than that one in common. ``later``: it is a part behind the
+        first, in which no node is joined to itself.
         """
         return data.StructLayout(
-            {"base": range(self.slots), "rows": self.row_bits + 1, "nodes": self.row_bits + 1, "single": 1}
+            {
+                "base": range(self.slots),
+                "rows": self.row_bits + 1,
+                "nodes": self.row_bits + 1,
+                "single": 1,
+                "later": 1,
+            }
         )
+
+    @property
+    def vectors(self) -> data.StructLayout:
+        """Number of nodes whose ``vectors`` are added to the row at ``slot``, a hub's."""
+        return data.StructLayout({"slot": range(self.slots), "vectors": self.row_bits + 1})
 
     @property
     def read_record(self) -> data.StructLayout:
@@ -294,7 +314,7 @@ class CommunityConfig(Parameters):
 
     @property
     def partial(self) -> data.StructLayout:
-        """A chunk of a partial sum of the hub ``vid``; ``last`` ends it.
+        """A chunk of a partial sum of the hub ``vid``; ``last`` ends it. ``vectors``: of how many it is the sum.
 
         ``empty``, with `shares`: nothing was added to it, and ``data`` means nothing.
         """
@@ -304,6 +324,7 @@ class CommunityConfig(Parameters):
                 "chunk": range(self.chunks),
                 "data": self.chunk,
                 "last": 1,
+                "vectors": self.row_bits + 1,
                 **({"empty": 1} if self.shares else {}),
             }
         )

@@ -16,13 +16,17 @@ from hw.community.row_sender import keep_ends
 __all__ = ["HubSums", "addition"]
 
 
-def addition(config: HubConfig, part_bits: int) -> data.StructLayout:
-    """Layout of a chunk of a partial sum of a record and its place, by slot and chunk; ``last``: of its row."""
+def addition(config: HubConfig, part_bits: int, owed_bits: int) -> data.StructLayout:
+    """Layout of a chunk of a partial sum of a record and its place, by slot and chunk; ``last``: of its row.
+
+    ``vectors``: what the sum is made of.
+    """
     return data.StructLayout(
         {
             "place": range(config.slots * config.chunks),
             "data": data.ArrayLayout(signed(part_bits), config.lanes),
             "last": 1,
+            "vectors": owed_bits,
         }
     )
 
@@ -36,7 +40,7 @@ class HubSums(wiring.Component):
     ----------
     config : HubConfig
     owed_bits
-        Bits of the number of partial sums of a hub; larger numbers begin again.
+        Bits of the number of vectors in a sum; larger numbers begin again.
     part_bits
         Bits of an element of a partial sum.
 
@@ -54,7 +58,7 @@ class HubSums(wiring.Component):
     send : stream of ``range(slots)``
         Hubs whose sums are complete; taken with the last chunk.
     added : read port
-        Number of partial sums that were added to a slot.
+        Number of vectors that were added to a slot, in partial sums of which the last chunk has been.
     finish : stream of ``config.finish_chunk``
     busy : Out(1)
         Additions or sums are on their way.
@@ -70,7 +74,7 @@ class HubSums(wiring.Component):
                 "scale": In(stream.Signature(kept_scale(config), always_ready=True)),
                 "own": In(stream.Signature(own_chunk(config), always_ready=True)),
                 "clear": In(stream.Signature(range(self.places))),
-                "add": In(stream.Signature(addition(config, part_bits))),
+                "add": In(stream.Signature(addition(config, part_bits, owed_bits))),
                 "send": In(stream.Signature(range(config.slots))),
                 "added": In(read_signature(owed_bits, config.slots)),
                 "finish": Out(stream.Signature(config.finish_chunk)),
@@ -85,7 +89,7 @@ class HubSums(wiring.Component):
         """
         m = Module()
         config, add = self.config, self.add.payload
-        step = data.StructLayout({**addition(config, self.part_bits).members, "valid": 1, "sends": 1, "near": 1})
+        step = data.StructLayout({**self.add.payload.shape().members, "valid": 1, "sends": 1, "near": 1})
         second, third = (Signal(step, name=name) for name in ("second", "third"))
         chunk, ends, takes, sends = Signal(range(config.chunks)), Signal(), Signal(), Signal()
         stalled, same, near = Signal(), Signal(), Signal()
@@ -114,6 +118,7 @@ class HubSums(wiring.Component):
                 second.near.eq(near & takes),
                 second.place.eq(place),
                 second.data.eq(add.data),
+                second.vectors.eq(add.vectors),
                 second.last.eq(Mux(sends, ends, add.last)),
                 third.eq(second),
             ]
@@ -145,7 +150,7 @@ class HubSums(wiring.Component):
         return m
 
     def _sums(self, m: Module, place: Value, second: Signal, third: Signal, stalled: Signal) -> Signal:
-        """Keep the sums, and how many each is made of; return the sum that is to be added to or sent.
+        """Keep the sums, and of how many vectors each is made; return the sum that is to be added to or sent.
 
         A bit for each place says that its sum has begun; without it the sum is 0, whatever its word is. A register's
         reset makes that 0, where a word of 0 would take a gate for each bit in front of the memory.
@@ -182,7 +187,7 @@ class HubSums(wiring.Component):
             number.en.eq(~stalled),
             number_write.en.eq((adds & third.last) | clears),
             number_write.addr.eq(written >> slot_at),
-            number_write.data.eq(Mux(adds, counted + 1, 0)),
+            number_write.data.eq(Mux(adds, counted + third.vectors, 0)),
             check.en.eq(1),
             check.addr.eq(self.added.address),
             self.added.data.eq(check.data),

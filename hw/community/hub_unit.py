@@ -1,14 +1,11 @@
 """Hub unit: has each hub combined once, sends its row to all requesters, and adds its partial sums (I8, I9)."""
 
-from typing import Any
-
-from amaranth.hdl import Array, Assert, Cat, Cover, Module, Mux, ResetInserter, Signal, Value, unsigned
-from amaranth.lib import data, memory, stream, wiring
+from amaranth.hdl import Array, Assert, Cat, Cover, Module, Mux, ResetInserter, Signal, unsigned
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import ceil_log2, exact_log2
 
-from contracts.communities import PIECE_BITS
 from hw.block_memory import NO_BYPASS, RegisteredRead, registered_read
 from hw.community.formats import CommunityConfig, HubConfig
 from hw.community.hub_sums import HubSums
@@ -17,7 +14,7 @@ from hw.stream.arbiter import merge
 from hw.stream.queue import Queue
 from hw.stream.slice import Slice
 
-__all__ = ["HubUnit", "clearing_cycles"]
+__all__ = ["HubUnit", "clearing_cycles", "hub_degree"]
 
 #: Requests that have a slot and wait for the row.
 _SERVED = 256
@@ -25,6 +22,11 @@ _SERVED = 256
 _EPOCH_BITS = 4
 #: Most banks of the slots, which are cleared side by side, and fewest entries of one: a block RAM has as many.
 _BANKS, _BANK_ENTRIES = 8, 1024
+
+
+def hub_degree(config: CommunityConfig, nodes: int) -> data.StructLayout:
+    """Layout of a hub's degree among at most `nodes` vertices; ``odd``: of which of two locations."""
+    return data.StructLayout({"vid": config.vid_bits, "degree": ceil_log2(nodes), "odd": 1})
 
 
 def _entries(nodes: int, units: int) -> int:
@@ -51,11 +53,9 @@ def clearing_cycles(nodes: int, hubs: int, units: int) -> int:
 class HubUnit(wiring.Component):
     """Allocates slots to hubs in the order of their first requests; combiners combine them, in any order.
 
-    Each requester of a row returns one partial sum. After the last request, a hub is complete when its partial sums
-    match its requests, independently of other hubs. Requests whose rows are not there yet circulate.
-
-    When records are given out again, hubs keep their slots, and the numbers of their requests are known: each hub is
-    sent as soon as it is complete, while others are still asked for.
+    Each requester of a row returns one partial sum, with the number of vectors in it. A hub is complete when these are
+    as many as it has neighbours and itself, and is sent then, while others are still asked for. Requests whose rows are
+    not there yet circulate.
 
     Parameters
     ----------
@@ -76,10 +76,15 @@ class HubUnit(wiring.Component):
     start : In(1)
         Invalidate all hubs. Slots carry the number of their layer, so clearing takes a cycle for each vertex only when
         the number wraps, as it does after reset.
-    replay : In(1)
-        With `start`: the records are those of the layer before, so each hub is asked for as often.
     close : In(1)
-        No more requests follow: send each hub's sum after its last partial sum.
+        No more requests follow.
+    drained : In(1)
+        Behind `close`: no partial sum is on its way. Hubs that miss some, of records that were refused, leave as they
+        are.
+    odd : In(1)
+        Which of two locations the records are of; constant while there are hubs.
+    degree : stream of `hub_degree`, always ready
+        Degrees of hubs, each before the request with ``head``. Those of the next location may come meanwhile.
     first, vertices : In
         Vertices that are summed. A hub that is none of them, as of a halo, has a row, but is not sent.
     first_partial : In(32)
@@ -110,13 +115,11 @@ class HubUnit(wiring.Component):
         self.config, self.clients = config, clients
         self.nodes, self.shift = _entries(nodes, units), exact_log2(units)
         self.hubs = HubConfig.of(config, hubs)
-        # A hub is in records of its own, of its neighbours that are hubs, and of the others, or in their shares.
-        self._owed_bits = ceil_log2(4 * nodes) + (PIECE_BITS if config.shares else 0)
+        self._degree = hub_degree(config, nodes)
+        # Vectors of its neighbours, and its own.
+        self._owed_bits = self._degree["degree"].shape + 1
         # Parts of its state that its methods share.
         self._epoch = Signal(_EPOCH_BITS, init=1)  # 0: no layer
-        # The last layer that has ended, if its slots and numbers of requests are still known; this layer uses them.
-        self._last, self._known, self._repeats = Signal(_EPOCH_BITS), Signal(), Signal()
-        self._again = Signal()
         self._bank_bits = exact_log2(_banks(self.nodes, hubs))
         #: Cycles in which all slots are cleared.
         self.clears = clearing_cycles(nodes, hubs, units)
@@ -128,6 +131,8 @@ class HubUnit(wiring.Component):
             Memory(shape=entry, depth=self.nodes >> self._bank_bits, init=[], attrs=dict(NO_BYPASS))
             for _ in range(1 << self._bank_bits)
         ]
+        self._degrees = Memory(shape=self._degree["degree"].shape, depth=2 * self.nodes, init=[], attrs=dict(NO_BYPASS))
+        self._owed = Memory(shape=self._owed_bits, depth=self.hubs.width, init=[], attrs=dict(NO_BYPASS))
         self._there = Memory(shape=_EPOCH_BITS, depth=self.hubs.width, init=[], attrs=dict(NO_BYPASS))
         self._beat_bits = ceil_log2(config.pe.max_beats)
         shape = config.hub_row.members["data"]
@@ -141,15 +146,17 @@ class HubUnit(wiring.Component):
         self._waiting, self._taken = Queue(wait, _SERVED), Signal(wait, reset_less=True)
         #: A hub gets a slot, and its sum is wanted.
         self._new, self._summed = Signal(), Signal()
-        self._puts, self._circulates, self._counting = Signal(), Signal(), Signal()
+        self._puts, self._circulates = Signal(), Signal()
         self._looking, self._serving, self._adding = Signal(), Signal(), Signal()
         self._newest = Signal(self.hubs.row_bits)
         super().__init__(
             {
                 "settings": In(config.settings),
                 "start": In(1),
-                "replay": In(1),
                 "close": In(1),
+                "drained": In(1),
+                "odd": In(1),
+                "degree": In(stream.Signature(self._degree, always_ready=True)),
                 "first": In(config.vid_bits),
                 "vertices": In(config.vid_bits + 1),
                 "first_partial": In(32),
@@ -170,27 +177,22 @@ class HubUnit(wiring.Component):
         """Map VIDs to slots; keep rows and sums by slot."""
         m = Module()
         m.submodules.there, m.submodules.kept = self._there, self._kept
+        m.submodules.degrees, m.submodules.owed = self._degrees, self._owed
         for n, bank in enumerate(self._slots):
             m.submodules[f"slots_{n}"] = bank
         m.submodules.sums = self._sums
         m.submodules.waiting = self._waiting
         m.d.comb += self._sums.settings.eq(self.settings)
         connect(m, self._sums.finish, flipped(self.finish))
-        asked = self._look_up(m)
+        self._look_up(m)
         self._keep_rows(m)
         self._serve_rows(m)
         self._add(m)
-        self._send_sums(m, asked)
+        self._send_sums(m)
         with m.If(self._clearing):
             m.d.sync += [self._to_clear.eq(self._to_clear + 1), self._clearing.eq(self._to_clear != self.clears - 1)]
-        m.d.comb += self._again.eq(self.replay & self._known & ~self._epoch.all())
         with m.If(self.start):
-            m.d.sync += [
-                self._epoch.eq(self._epoch + 1),
-                self._repeats.eq(self._again),
-            ]
-            with m.If(~self._again):
-                m.d.sync += self._known.eq(0)
+            m.d.sync += self._epoch.eq(self._epoch + 1)
             with m.If(self._epoch.all()):
                 m.d.sync += [self._epoch.eq(1), self._clearing.eq(1)]
         m.d.sync += Cover(self.start & self._epoch.all(), "numbers of layers begin again")
@@ -211,17 +213,15 @@ class HubUnit(wiring.Component):
         m.d.comb += entry.eq(Array(read.data.as_value() for read in banks)[bank])
         return RegisteredRead(addr=place, en=enable, data=entry)
 
-    def _look_up(self, m: Module) -> Any:
-        """Give each requested hub a slot; return the read port of the number of requests by slot.
-
-        Prefetches are requests of nobody.
-        """
+    def _look_up(self, m: Module) -> None:
+        """Give each requested hub a slot; prefetches are requests of nobody."""
         config, hubs, waiting, taken = self.config, self.hubs, self._waiting, self._taken
         wished = [stream.Signature(config.hub_request).create(path=(name,)) for name in ("asked", "ahead")]
         for wish, source, nobody in zip(wished, (self.i, self.ahead), (0, 1), strict=True):
             m.d.comb += [
                 wish.payload.eq(source.payload),
                 wish.payload.apart.eq(nobody),
+                wish.payload.head.eq(0 if nobody else source.payload.head),
                 wish.valid.eq(source.valid),
                 source.ready.eq(wish.ready),
             ]
@@ -232,7 +232,7 @@ class HubUnit(wiring.Component):
 
         looks, wish, again = Signal(), Signal(config.hub_request, reset_less=True), Signal()
         count, nobody, newest = Signal(hubs.row_bits + 1), wish.apart, Signal(hubs.row_bits)
-        full, known, kept, room, settles = (Signal(name=name) for name in ("full", "known", "kept", "room", "settles"))
+        full, known, room, settles = (Signal(name=name) for name in ("full", "known", "room", "settles"))
         new, slot, owner = self._new, Signal(hubs.row_bits), wish.vid >> self.shift
         placed = Signal.like(taken, name="placed", reset_less=True)
         last_slot = (1 << hubs.row_bits) - 1
@@ -240,11 +240,9 @@ class HubUnit(wiring.Component):
             full.eq(count[-1]),
             # The slot of the request before it is written while that of this one is read.
             known.eq(again | (read.data.epoch == self._epoch)),
-            # It has a slot from the layer before.
-            kept.eq(self._repeats & (read.data.epoch == self._last)),
-            slot.eq(Mux(again, newest, Mux(known | kept, read.data.slot, Mux(full, last_slot, count)))),
-            settles.eq(looks & (room | nobody) & (wanted.i.ready | known | (full & ~kept))),
-            new.eq(settles & ~known & (kept | ~full)),
+            slot.eq(Mux(again, newest, Mux(known, read.data.slot, Mux(full, last_slot, count)))),
+            settles.eq(looks & (room | nobody) & (wanted.i.ready | known | full)),
+            new.eq(settles & ~known & ~full),
             self._summed.eq((wish.vid - self.first)[: config.vid_bits + 1] < self.vertices),
             asks.ready.eq((~looks | settles) & ~self._clearing),
             read.en.eq(asks.ready),
@@ -257,7 +255,7 @@ class HubUnit(wiring.Component):
             self._sums.vertex.valid.eq(new),
             self._sums.vertex.payload.vid.eq(wish.vid),
             self._sums.vertex.payload.slot.eq(slot),
-            self.overflow.valid.eq(settles & ~known & ~kept & full),
+            self.overflow.valid.eq(settles & ~known & full),
             self.overflow.payload.eq(wish.vid),
         ]
         for n, bank in enumerate(self._slots):
@@ -281,9 +279,9 @@ class HubUnit(wiring.Component):
                 again.eq(new & (owner == asked.vid >> self.shift)),
                 newest.eq(slot),
             ]
-        m.d.sync += count.eq(Mux(self.start & ~self._again, 0, count + (new & ~kept)))
+        m.d.sync += count.eq(Mux(self.start, 0, count + new))
         m.d.comb += [
-            self.asking.eq(self.i.valid | self.ahead.valid | asks.valid | looks | self._counting),
+            self.asking.eq(self.i.valid | self.ahead.valid | asks.valid | looks),
             self._looking.eq(asks.valid | looks),
         ]
         m.d.sync += [
@@ -294,33 +292,22 @@ class HubUnit(wiring.Component):
         if config.partials:
             high_write, high = self._highs.write_port(), is_high_half(wish.vid, self.first_partial)
             m.d.comb += [high_write.en.eq(new), high_write.addr.eq(slot), high_write.data.eq(high)]
-        return self._count_requests(m, slot, settles & ~nobody & (known | ~full))
 
-    def _count_requests(self, m: Module, slot: Value, more: Value) -> Any:
-        """Count requests of each slot's row from its allocation on; return a port that reads the numbers.
-
-        A number is read when its slot is known, and written a cycle later.
-        """
-        m.submodules.requested = numbers = memory.Memory(shape=self._owed_bits, depth=self.hubs.width, init=[])
-        write = numbers.write_port()
-        read, check = numbers.read_port(transparent_for=(write,)), numbers.read_port()
-        step = data.StructLayout({"fresh": 1, "adds": 1, "slot": self.hubs.row_bits})
-        reads, writes = Signal(step, name="number_read"), Signal(step, name="number_written")
-        m.d.sync += [
-            reads.fresh.eq(self._new & ~self._repeats),
-            reads.adds.eq(more & ~self._repeats),
-            reads.slot.eq(slot),
-            writes.eq(reads),
-        ]
+        told, degree = self._degrees.write_port(), registered_read(m, self._degrees, "degree")
+        owed = self._owed.write_port()
         m.d.comb += [
-            read.en.eq(1),
-            read.addr.eq(reads.slot),
-            write.en.eq(writes.fresh | writes.adds),
-            write.addr.eq(writes.slot),
-            write.data.eq(Mux(writes.fresh, 0, read.data) + writes.adds),
-            self._counting.eq(reads.fresh | reads.adds | write.en),
+            told.en.eq(self.degree.valid),
+            told.addr.eq(
+                Cat((self.degree.payload.vid >> self.shift)[: exact_log2(self.nodes)], self.degree.payload.odd)
+            ),
+            told.data.eq(self.degree.payload.degree),
+            degree.en.eq(asks.ready),
+            degree.addr.eq(Cat((asked.vid >> self.shift)[: exact_log2(self.nodes)], self.odd)),
+            owed.en.eq(new | (settles & wish.head & (known | ~full))),
+            owed.addr.eq(slot),
+            # No sum has so many before.
+            owed.data.eq(Mux(wish.head, degree.data + 1, (1 << self._owed_bits) - 1)),
         ]
-        return check
 
     def _keep_rows(self, m: Module) -> None:
         """Keep combined rows: whole beats for the PEs, and chunks for the end; sums begin at 0 meanwhile."""
@@ -432,6 +419,7 @@ class HubUnit(wiring.Component):
             add.payload.place.eq(Cat(partial.chunk, entry.slot)),
             add.payload.data.eq(partial.data),
             add.payload.last.eq(partial.last),
+            add.payload.vectors.eq(partial.vectors),
             self._adding.eq(comes | held | self._sums.busy),
         ]
         with m.If(self.partial.ready):
@@ -447,53 +435,52 @@ class HubUnit(wiring.Component):
                 with m.If(taken.empty):
                     m.d.sync += partial.data.as_value().eq(0)
 
-    def _send_sums(self, m: Module, asked: Any) -> None:
+    def _send_sums(self, m: Module) -> None:
         """Look at all summed hubs in turn: complete ones leave, the others circulate until they are complete.
 
-        A prefetched hub may have no request, and its row may still be outstanding. Additions of the layer before are
-        forgotten when the row comes. What is known of a hub is read, kept in registers and judged a cycle later: a hub
-        that is completed meanwhile is found at its next turn.
+        Additions of the layer before are forgotten when the hub's row comes. What is known of a hub is read, kept in
+        registers and judged a cycle later: a hub that is completed meanwhile is found at its next turn.
         """
         sums, new, newest = self._sums, Signal(), Signal(self.hubs.row_bits, reset_less=True)
         # A cycle later than its slot is found.
         m.d.sync += [new.eq(self._new & self._summed), newest.eq(self._newest)]
         m.submodules.unfinished = unfinished = ResetInserter(self.start)(Queue(self.hubs.row_bits, self.hubs.width))
-        there = registered_read(m, self._there, "sum_there")
-        finishing, closed, reads, read = Signal(), Signal(), Signal(), Signal(self.hubs.row_bits)
+        there, needed = registered_read(m, self._there, "sum_there"), registered_read(m, self._owed, "needed")
+        closed, gives_up = Signal(), Signal()
+        reads, read = Signal(), Signal(self.hubs.row_bits)
         judges, judged = Signal(), Signal(self.hubs.row_bits)
         owed, added = Signal(self._owed_bits, reset_less=True), Signal(self._owed_bits, reset_less=True)
         epoch = Signal(_EPOCH_BITS, reset_less=True)
         complete, moves, at = Signal(), Signal(), Signal(self.hubs.row_bits)
         m.d.comb += [
-            complete.eq((owed == added) & (epoch == self._epoch)),
+            complete.eq(((owed == added) | gives_up) & (epoch == self._epoch)),
             moves.eq(~judges | Mux(complete, sums.send.ready, ~new)),
             sums.send.valid.eq(judges & complete),
             sums.send.payload.eq(judged),
             unfinished.i.valid.eq(new | (judges & ~complete)),
             unfinished.i.payload.eq(Mux(new, newest, judged)),
-            unfinished.o.ready.eq(finishing & moves),
+            unfinished.o.ready.eq(moves),
             at.eq(Mux(moves, unfinished.o.payload, read)),
-            asked.en.eq(1),
-            asked.addr.eq(at),
+            needed.addr.eq(at),
             sums.added.address.eq(at),
             there.addr.eq(at),
-            self.busy.eq(self._clearing | (finishing & closed) | self._looking | self._serving | self._adding),
+            self.busy.eq(self._clearing | closed | self._looking | self._serving | self._adding),
         ]
         with m.If(moves):
             m.d.sync += [
-                reads.eq(finishing & unfinished.o.valid),
+                reads.eq(unfinished.o.valid),
                 read.eq(unfinished.o.payload),
                 judges.eq(reads),
                 judged.eq(read),
-                owed.eq(asked.data),
+                owed.eq(needed.data),
                 added.eq(sums.added.data),
                 epoch.eq(there.data),
             ]
-        with m.If(self._new):
-            m.d.sync += self._known.eq(0)
+        with m.If(closed & self.drained & ~self._adding):
+            m.d.sync += gives_up.eq(1)
         with m.If(self.start):
-            m.d.sync += [finishing.eq(self._again), closed.eq(0), reads.eq(0), judges.eq(0)]
+            m.d.sync += [signal.eq(0) for signal in (closed, gives_up, reads, judges)]
         with m.Elif(self.close):
-            m.d.sync += [finishing.eq(1), closed.eq(1)]
-        with m.Elif(closed & finishing & (unfinished.level == 0) & ~(reads | judges)):
-            m.d.sync += [finishing.eq(0), self._last.eq(self._epoch), self._known.eq(1)]
+            m.d.sync += closed.eq(1)
+        with m.Elif((unfinished.level == 0) & ~(reads | judges)):
+            m.d.sync += closed.eq(0)

@@ -57,6 +57,8 @@ class Location(wiring.Component):
         It has begun.
     answered : Out(1), report : Out
         The locator has ended, and its error; a replay has at once. Of the location whose records are used.
+    odd, odd_found : Out(1)
+        Alternate from location to location: of the one whose records are used, and of the one that began last.
     first, vertices : Out(32)
         Vertices of this location, from the first one.
     first_found, vertices_found : Out(32)
@@ -79,7 +81,7 @@ class Location(wiring.Component):
                 "replay": Out(1),
                 "forget": In(1),
                 "ends": In(1),
-                **{name: Out(1) for name in ("locating", "behind", "ahead", "answered")},
+                **{name: Out(1) for name in ("locating", "behind", "ahead", "answered", "odd", "odd_found")},
                 "report": Out(ErrorReport),
                 **{name: Out(32) for name in ("first", "vertices", "first_found", "vertices_found")},
                 "arrival_found": Out(5),
@@ -108,6 +110,7 @@ class Location(wiring.Component):
             self.located.ready.eq(busy),
             answers.eq(self.located.valid & busy),
             self.ahead.eq(self.behind & ~waits),
+            self.odd.eq(self.odd_found ^ self.ahead),
             self.answered.eq(self.locating & (self.ahead | (~busy & (self.behind | ~waits)))),
             self.report.eq(Mux(self.ahead, used.report, report)),
             self.first.eq(Mux(self.behind, used.first, last.first_vertex)),
@@ -121,6 +124,7 @@ class Location(wiring.Component):
             m.d.sync += [busy.eq(0), report.eq(self.located.payload)]
         with m.If(begins):
             m.d.sync += [busy.eq(1), waits.eq(0), used.report.eq(report), report.eq(0)]
+            m.d.sync += self.odd_found.eq(~self.odd_found)
         with m.If(self.forget | (answers & (self.located.payload.code != Error.NONE))):
             m.d.sync += kept.eq(0)
         with m.If(self.ends):

@@ -81,7 +81,7 @@ class CommunityPE(wiring.Component):
                 "vertices": In(config.vid_bits + 1),
                 "records": In(stream.Signature(RecordBeat)),
                 "node_request": Out(stream.Signature(config.request)),
-                "hub_request": Out(stream.Signature(config.request)),
+                "hub_request": Out(stream.Signature(config.pe_request)),
                 "rows": In(stream.Signature(pe.row_beat)),
                 "hub_rows": In(stream.Signature(config.hub_row)),
                 "finish": Out(stream.Signature(config.node_chunk)),
@@ -128,6 +128,7 @@ class CommunityPE(wiring.Component):
             *(planned.i.payload[name].eq(reader.o.payload[name]) for name in config.record.members),
         ]
         connect(m, reader.vertex, sender.vertex)
+        connect(m, reader.vectors, sender.vectors)
         if config.shares:
             connect(m, reader.kept, sender.kept)
         connect(m, reader.refused, flipped(self.refused))

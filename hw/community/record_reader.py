@@ -4,11 +4,13 @@ from typing import Any
 
 from amaranth.hdl import Assert, Cat, Cover, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
+from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import ceil_log2
 
 from contracts import RECORD_HEADER, VID_BITS
 from contracts.communities import PIECE_BITS
+from hw.block_memory import NO_BYPASS, registered_read
 from hw.community.formats import RECORDS, CommunityConfig
 from hw.community.multi_read_memory import read_signature, write_signature
 from hw.contracts import struct
@@ -62,7 +64,9 @@ class RecordReader(wiring.Component):
     kept : stream of ``config.kept``, always ready
         With ``config.shares``: whether each row is kept, with its vertex, and again when a hub turns out to be joined
         to a node of the share.
-    node_request, hub_request : streams of ``config.request``
+    vectors : stream of ``config.vectors``, always ready
+        Of each hub of a record of several nodes none at first, then one more with each node that it is joined to.
+    node_request, hub_request : streams of ``config.request`` and ``config.pe_request``
         Requests for features of nodes, and for combined rows of hubs, each in the order of columns.
     columns, column
         Write and read port of the matrix: columns by slot.
@@ -88,8 +92,9 @@ class RecordReader(wiring.Component):
                 "i": In(stream.Signature(RecordBeat)),
                 "vertex": Out(stream.Signature(config.request, always_ready=True)),
                 **({"kept": Out(stream.Signature(config.kept, always_ready=True))} if config.shares else {}),
+                "vectors": Out(stream.Signature(config.vectors, always_ready=True)),
                 "node_request": Out(stream.Signature(config.request)),
-                "hub_request": Out(stream.Signature(config.request)),
+                "hub_request": Out(stream.Signature(config.pe_request)),
                 "columns": Out(write_signature(config.width, config.slots)),
                 "column": Out(read_signature(config.width, config.slots)),
                 "o": Out(stream.Signature(config.read_record, always_ready=True)),
@@ -128,8 +133,8 @@ class RecordReader(wiring.Component):
         self._hubs = Signal(min(_GROUP, config.width))
         # One of them is chosen, and was in the cycle before.
         self._chooses, self._chosen = Signal(), Signal(config.row_bits)
-        # The bit of a row is put into the column of a hub.
-        self._reads = Signal()
+        # The bit of a row is put into the column of a hub; the row is in the share.
+        self._reads, self._joins = Signal(), Signal(init=1)
         self._word = Signal(range(max(2, -(-config.width // _BEAT))))
 
     def elaborate(self, platform: object) -> Module:
@@ -182,6 +187,7 @@ class RecordReader(wiring.Component):
                     record.rows.eq(rows),
                     record.nodes.eq(Mux(header.hub_edges, 0, header.nodes)),
                     record.single.eq(header.nodes == 1),
+                    record.later.eq(header.part != 0),
                     self._hub_edges.eq(header.hub_edges),
                     self._bitmap_rows.eq(header.nodes),
                     self._slot.eq(self._base),
@@ -261,7 +267,7 @@ class RecordReader(wiring.Component):
 
         Both kinds share a slice: a record's vertices are asked for in their order.
         """
-        kind = data.StructLayout({"request": self.config.request, "hub": 1})
+        kind = data.StructLayout({"request": self.config.pe_request, "hub": 1})
         m.submodules.slice = out = Slice(kind)
         lane, moves, asks = Signal(), Signal(), Signal()
         # Also one behind a node's request, which may wait for long.
@@ -272,11 +278,12 @@ class RecordReader(wiring.Component):
             out.i.payload.request.vid.eq(vid),
             out.i.payload.request.slot.eq(self._slot),
             out.i.payload.request.alone.eq(self._record.rows == 1),
-            self.vertex.payload.eq(out.i.payload.request),
+            out.i.payload.request.head.eq(self._is_node & ~self._record.later),
+            *(self.vertex.payload[name].eq(out.i.payload.request[name]) for name in self.config.request.members),
             self.vertex.valid.eq(moves),
             out.i.valid.eq(asks & self.i.valid),
             moves.eq(out.i.valid & out.i.ready),
-            self.node_request.payload.eq(out.o.payload.request),
+            *(self.node_request.payload[name].eq(out.o.payload.request[name]) for name in self.config.request.members),
             self.hub_request.payload.eq(out.o.payload.request),
             self.node_request.valid.eq(out.o.valid & ~out.o.payload.hub),
             self.hub_request.valid.eq(out.o.valid & out.o.payload.hub),
@@ -324,7 +331,7 @@ class RecordReader(wiring.Component):
         config, reads = self.config, self._reads
         shared, piece, nodes = Signal(), Signal(PIECE_BITS), Signal(config.width, reset_less=True)
         # The row under way is in the share, and was in the cycle before.
-        within, joins = Signal(), Signal()
+        within, joins = Signal(), self._joins
         with m.If(self._opens):
             m.d.sync += [shared.eq(header.shared), piece.eq(header.piece)]
         with m.If(self.vertex.valid):
@@ -398,10 +405,27 @@ class RecordReader(wiring.Component):
             columns.address.eq(Mux(reads, self._record.base + read, self._slot)),
             columns.data.eq(Mux(reads, self.column.data | self._mark, self._stored)),
         ]
+        self._count(m, clears=clears, read=self.column.address)
         m.d.sync += [
             Assert(~(reads & (stores | clears)), "one column is written at a time"),
             Assert(~(chooses & columns.enable & (columns.address == self.column.address)), "a column is read at rest"),
             Cover(reads & chooses, "hub columns written in a row"),
+        ]
+
+    def _count(self, m: Module, *, clears: Value, read: Value) -> None:
+        """Count the nodes that each hub is joined to, of a share those in it, as their bits come."""
+        config, reads, vectors = self.config, self._reads, self.vectors
+        shape = vectors.payload.vectors.shape()
+        m.submodules.counts = counts = Memory(shape=shape, depth=config.slots, init=[], attrs=dict(NO_BYPASS))
+        write, count = counts.write_port(), registered_read(m, counts)
+        m.d.comb += [
+            count.addr.eq(read),
+            vectors.valid.eq(clears | (reads & self._joins)),
+            vectors.payload.slot.eq(self.columns.address),
+            vectors.payload.vectors.eq(Mux(reads, count.data + 1, 0)),
+            write.en.eq(vectors.valid),
+            write.addr.eq(vectors.payload.slot),
+            write.data.eq(vectors.payload.vectors),
         ]
 
     def _load_group(self, m: Module, *, loads: Value, first: Value) -> None:

@@ -38,6 +38,8 @@ class RowSender(wiring.Component):
     scale : stream of `kept_scale`, always ready
     own : stream of `own_chunk`, always ready
         Data of each row for its end; ``vertex`` arrives before its record, the others before ``there``.
+    vectors : stream of ``config.vectors``, always ready
+        Of hubs in records of several nodes; of those of a slot the last one before its record counts.
     i : stream of ``config.record``
         Records whose sums are complete.
     there : In(1)
@@ -70,6 +72,7 @@ class RowSender(wiring.Component):
                 **({"kept": In(stream.Signature(config.kept, always_ready=True))} if config.shares else {}),
                 "scale": In(stream.Signature(kept_scale(config), always_ready=True)),
                 "own": In(stream.Signature(own_chunk(config), always_ready=True)),
+                "vectors": In(stream.Signature(config.vectors, always_ready=True)),
                 "i": In(stream.Signature(config.record)),
                 "there": In(1),
                 "passes": Out(1),
@@ -97,9 +100,12 @@ class RowSender(wiring.Component):
         offered, is_node, ends, retires = Signal(), Signal(), Signal(), Signal()
         offered_chunk, offered_address = Signal.like(chunk), Signal.like(address)
         summed = (self.vertex.payload.vid - self.first)[: config.vid_bits + 1] < self.vertices
-        wanted = self._keep_bit(m, "wanted", self.vertex, summed, moves, slot)
+        wanted = self._keep(m, "wanted", self.vertex, summed, moves, slot)
+        vectors = self._keep(m, "vectors", self.vectors, self.vectors.payload.vectors, moves, slot)
+        # Of the only node of a record that of all others and, in the first part, its own; of its hubs that node's.
+        alone, single = Signal.like(vectors), Signal()
         if config.shares:
-            kept = self._keep_bit(m, "kept", self.kept, self.kept.payload.kept, moves, slot)
+            kept = self._keep(m, "kept", self.kept, self.kept.payload.kept, moves, slot)
             wanted &= kept | ~is_node
             # No row was added to it, so memory has a sum of some record before.
             m.d.comb += self.partial.payload.empty.eq(~kept)
@@ -128,6 +134,8 @@ class RowSender(wiring.Component):
                 offered.eq(reads),
                 is_node.eq(row < record.nodes),
                 forwarded.eq(forwards),
+                single.eq(record.single),
+                alone.eq(Mux(row.any(), 1, record.rows - record.later)),
                 ends.eq(last),
                 retires.eq(record_end),
                 offered_chunk.eq(chunk),
@@ -154,6 +162,7 @@ class RowSender(wiring.Component):
             partial.chunk.eq(offered_chunk),
             *(to.eq(sum_) for to, sum_ in zip(partial.data, self.sums.data, strict=True)),
             partial.last.eq(ends),
+            partial.vectors.eq(Mux(single, alone, vectors)),
         ]
         m.d.sync += [
             Cover(self.finish.valid & ~self.finish.ready, "a node's row waits"),
@@ -163,14 +172,15 @@ class RowSender(wiring.Component):
         ]
         return m
 
-    def _keep_bit(self, m: Module, name: str, source: Any, bit: Value, enable: Value, slot: Value) -> Value:
-        """Keep a bit for each slot that `source` names, and read it like the rest of the slot's data."""
-        m.submodules[name] = kept = Memory(shape=unsigned(1), depth=self.config.slots, init=[], attrs=dict(NO_BYPASS))
+    def _keep(self, m: Module, name: str, source: Any, value: Value, enable: Value, slot: Value) -> Value:
+        """Keep a value for each slot that `source` names, and read it like the rest of the slot's data."""
+        shape = unsigned(len(value))
+        m.submodules[name] = kept = Memory(shape=shape, depth=self.config.slots, init=[], attrs=dict(NO_BYPASS))
         write, read = kept.write_port(), registered_read(m, kept, f"{name}_row")
         m.d.comb += [
             write.en.eq(source.valid),
             write.addr.eq(source.payload.slot),
-            write.data.eq(bit),
+            write.data.eq(value),
             read.addr.eq(slot),
             read.en.eq(enable),
         ]

@@ -8,7 +8,7 @@ from amaranth.lib import data, enum, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from contracts import COMMANDS, Opcode
+from contracts import COMMANDS, VID_BITS, Opcode
 from hw.contracts import struct
 from hw.locator.config import LocatorConfig
 from hw.memory.formats import line_address_width
@@ -22,6 +22,7 @@ __all__ = [
     "Conflict",
     "Counts",
     "Descriptor",
+    "HubDegree",
     "KeptRow",
     "Kind",
     "Line",
@@ -130,6 +131,13 @@ class Row(data.StructLayout):
 
     def __init__(self, config: LocatorConfig) -> None:
         super().__init__({"start": config.edge_bits, "degree": config.node_bits})
+
+
+class HubDegree(data.StructLayout):
+    """A hub's VID and the number of its neighbours; ``ahead``: it is told before its round."""
+
+    def __init__(self, config: LocatorConfig) -> None:
+        super().__init__({"vid": VID_BITS, "degree": config.node_bits, "ahead": 1})
 
 
 class KeptRow(data.StructLayout):

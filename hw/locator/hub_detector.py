@@ -7,7 +7,6 @@ from amaranth.hdl import Array, Cat, Cover, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from contracts import VID_BITS
 from contracts.communities import SHARE
 from hw.locator.config import LocatorConfig
 from hw.locator.degree_lists import Head
@@ -51,8 +50,10 @@ class HubDetector(wiring.Component):
         A degree, and two cycles later its list in each bank; no degree is larger than `most`.
     looks, shown
         For each bank: to and from the state store.
-    o, announced
+    o
         Hubs.
+    announced
+        A hub is named: it is the payload of `o`.
     """
 
     def __init__(self, config: LocatorConfig) -> None:
@@ -72,7 +73,7 @@ class HubDetector(wiring.Component):
                 "looks": Out(stream.Signature(config.place_bits)).array(config.banks),
                 "shown": In(Shown(config)).array(config.banks),
                 "o": Out(stream.Signature(Hub(config))),
-                "announced": Out(stream.Signature(VID_BITS, always_ready=True)),
+                "announced": Out(1),
             }
         )
 
@@ -189,8 +190,7 @@ class HubDetector(wiring.Component):
             taken.eq(sends & (names | self.o.ready)),
             self.o.valid.eq(sends & ~names),
             hub.isolated.eq(isolated),
-            self.announced.valid.eq(sends & names),
-            self.announced.payload.eq(hub.vertex + self.settings.first),
+            self.announced.eq(sends & names),
         ]
         place, row = Signal(config.place_bits), hub.row
         m.d.comb += [

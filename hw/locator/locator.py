@@ -4,7 +4,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from contracts import LINE_BYTES, VID_BITS, Error
+from contracts import LINE_BYTES, Error
 from contracts.communities import FEW, HUB_WORD, ROUNDS_MAX
 from hw.graph.csr_reader import ErrorReport
 from hw.locator.adjacency_port import AdjacencyPort
@@ -14,7 +14,7 @@ from hw.locator.config import LocatorConfig
 from hw.locator.degree_lists import DegreeLists
 from hw.locator.dispatcher import Dispatcher
 from hw.locator.engine import ENGINE_MODULE, Engine
-from hw.locator.formats import Counts, RecordBeat, Settings, location_command
+from hw.locator.formats import Counts, HubDegree, RecordBeat, Settings, location_command
 from hw.locator.hub_detector import HubDetector
 from hw.locator.loader import Loader
 from hw.locator.resolver import Resolver
@@ -60,8 +60,9 @@ class Locator(wiring.Component):
         Result of the command: a code of `contracts.Error` and its info. Every record stream has ended by then.
     reading
         Beats of the graph are left to request, which only the memory holds up: a bit for each of its clients.
-    first_hubs
-        All hubs of the first round, as soon as the rows are loaded, unless these are wrong.
+    hubs
+        Every hub, before the first record that names it. Those of the first round come as soon as the rows are loaded,
+        unless these are wrong, ``ahead`` of all others, and again in the round.
     records
         Record streams; each ends with an end-of-stream beat, after an error too.
     counters
@@ -90,7 +91,7 @@ class Locator(wiring.Component):
                 "command": In(stream.Signature(location_command(config.address_width))),
                 "completion": Out(stream.Signature(ErrorReport)),
                 "reading": Out(config.loaders),
-                "first_hubs": Out(stream.Signature(VID_BITS, always_ready=True)),
+                "hubs": Out(stream.Signature(HubDegree(config), always_ready=True)),
                 "records": Out(stream.Signature(RecordBeat)).array(config.outputs),
                 "counters": Out(Counters),
                 "requests": Out(stream.Signature(ReadRequest(*widths))).array(config.clients),
@@ -142,7 +143,6 @@ class Locator(wiring.Component):
         for look, shown, bank in zip(detector.looks, detector.shown, range(config.banks), strict=True):
             wiring.connect(m, look, states.looks[bank])
             m.d.comb += shown.eq(states.shown[bank])
-        wiring.connect(m, detector.announced, wiring.flipped(self.first_hubs))
         for n, engine in enumerate(engines):
             m.submodules[f"engine{n}"] = BlackBox(engine, ENGINE_MODULE) if self.once else engine
             m.d.comb += [engine.number.eq(n), engine.settings.eq(settings), states.owners[n].eq(engine.access.owner)]
@@ -232,6 +232,12 @@ class Locator(wiring.Component):
         # Vertices that are neither hubs nor in a community; those that are in communities of this round.
         pending = Signal(config.node_bits + 1)
         new_hub = detector.o.valid & detector.o.ready & ~detector.o.payload.isolated
+        m.d.sync += [
+            self.hubs.valid.eq(new_hub | detector.announced),
+            self.hubs.payload.vid.eq(detector.o.payload.vertex + settings.first),
+            self.hubs.payload.degree.eq(detector.o.payload.row.degree),
+            self.hubs.payload.ahead.eq(detector.announced),
+        ]
         m.d.sync += [
             pending.eq(pending - states.identified - new_hub),
             grouped.eq(grouped + states.identified),

@@ -10,13 +10,13 @@ from amaranth.hdl import Module
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from contracts import LINE_BYTES, VID_BITS, Opcode
+from contracts import LINE_BYTES, Opcode
 from golden.graph import Graph
 from golden.locator.locator import Limits
 from golden.locator.schedule import Schedule
 from hw.graph.csr_reader import ErrorReport
 from hw.locator.config import LocatorConfig
-from hw.locator.formats import RecordBeat, location_command
+from hw.locator.formats import HubDegree, RecordBeat, location_command
 from hw.locator.locator import Counters, Locator
 from hw.memory.axi import AXI4Signature, connect_flat, flat_members
 from hw.memory.read_arbiter import ReadArbiter
@@ -53,7 +53,7 @@ class LocatorDesign(wiring.Component):
                 "active": In(range(self.config.engines + 1)),
                 "command": In(stream.Signature(location_command(config.address_width))),
                 "completion": Out(stream.Signature(ErrorReport)),
-                "first_hubs": Out(stream.Signature(VID_BITS, always_ready=True)),
+                "hubs": Out(stream.Signature(HubDegree(config), always_ready=True)),
                 "records": Out(stream.Signature(RecordBeat)).array(config.outputs),
                 "counters": Out(Counters),
                 **flat_members("m_axi", Out(port)),
@@ -72,7 +72,7 @@ class LocatorDesign(wiring.Component):
         m.submodules.arbiter = arbiter = self.arbiter
         wiring.connect(m, wiring.flipped(self.command), locator.command)
         wiring.connect(m, locator.completion, wiring.flipped(self.completion))
-        wiring.connect(m, locator.first_hubs, wiring.flipped(self.first_hubs))
+        wiring.connect(m, locator.hubs, wiring.flipped(self.hubs))
         for n in range(self.config.outputs):
             wiring.connect(m, locator.records[n], wiring.flipped(self.records[n]))
         for client in range(self.config.clients):

@@ -41,7 +41,7 @@ async def one_run(dut: Any) -> None:
         bench.take(f"records__{n}", keep)
     bench.take("completion", completions.append)
     # The records contain them as well.
-    bench.take("first_hubs", lambda _: None)
+    bench.take("hubs", lambda _: None)
     bench.drive("command", [given["command"]])
     await bench.until(lambda: bool(completions), _LIMIT)
     counters = Codec(component.counters.shape()).unpack(int(dut.counters.value))

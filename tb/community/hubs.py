@@ -57,6 +57,8 @@ class Layer:
         [f_out] of each hub: what has been sent of its partial sums.
     own
         Beats of each hub's own row, which only a rooted layer has.
+    degrees
+        Neighbours of each hub.
     """
 
     settings: dict[str, int]
@@ -68,6 +70,7 @@ class Layer:
     own: dict[int, list[list[int]]]
     first: int
     vertices: int
+    degrees: dict[int, int]
 
     @classmethod
     def of(cls, design: HubUnit, rng: random.Random, hubs: int, f_out: int, **settings: int) -> Layer:
@@ -114,6 +117,7 @@ class Layer:
             {vid: beats() for vid in vids},
             0,
             _VIDS,
+            {vid: rng.randrange(rng.choice((2, 20, 100))) for vid in vids},
         )
 
     def summed(self, vids: list[int]) -> list[int]:
@@ -174,7 +178,9 @@ class Around:
     def __init__(self, bench: Bench, design: HubUnit, late: int = 0, owing: float = 0.0) -> None:
         self.bench, self.design, self.late, self.owing = bench, design, late, owing
         self.layer: Layer
-        self.replay = False
+        #: Vectors that each hub's sum misses; which of two locations the layer is of.
+        self.missing: dict[int, int] = {}
+        self.odd = 0
         clients = design.clients
         #: Rows that each client waits for, and by where they must go; the beats of a row that have come.
         self.asked: list[list[int]] = [[] for _ in range(clients)]
@@ -188,6 +194,12 @@ class Around:
         self.wanted: list[int] = []
         self.waiting: list[int] = []
         self.combined = 0
+        #: Those whose rows have come, or are about to, and those whose rows have been sent to who asked.
+        self.there: set[int] = set()
+        self.served: set[int] = set()
+        #: Those whose degrees have been asked for, and how likely the next request for a hub is that of its own record.
+        self.headed: set[int] = set()
+        self.heads = 0.7
         #: Nobody combines anything for now; only if rows are late.
         self.holds = False
         self.results: dict[int, list[int]] = defaultdict(list)
@@ -213,20 +225,38 @@ class Around:
         self.owed.clear()
         self.results.clear()
         self.stands_in.clear()
+        self.there.clear()
+        self.served.clear()
+        self.headed.clear()
         self.combined = self.ended = 0
 
-    async def begin(self, layer: Layer, *, replay: bool = False) -> None:
-        """Start a layer and write what it needs; in a `replay` the hubs of the last one are asked for as often."""
+    async def begin(self, layer: Layer, *, same: bool = False) -> None:
+        """Start a layer and write what it needs; the degrees are those of the `same` location, or of another one.
+
+        Those of the location behind it come meanwhile.
+        """
         self.forget()
         self.layer, bench, dut = layer, self.bench, self.bench.dut
         dut.settings.value = Codec(self.design.config.settings).pack(layer.settings)
         dut.first_partial.value = layer.first_partial
         dut.first.value, dut.vertices.value = layer.first, layer.vertices
-        self.replay = replay
-        dut.replay.value = int(replay)
+        self.missing = {vid: degree + 1 for vid, degree in layer.degrees.items()}
+        if not same:
+            self.odd ^= 1
+            await self.tell(layer.degrees, self.odd)
+        dut.odd.value = self.odd
         await bench.pulse(dut.start, then=1)
+        await self.tell(dict.fromkeys(layer.degrees, bench.random.randrange(4)), self.odd ^ 1, wait=not self.late)
         writes = [{"address": n, "data": bias} for n, bias in enumerate(layer.biases)]
         bench.drive("bias_write", bench.random.sample(writes, len(writes)))
+
+    async def tell(self, degrees: dict[int, int], odd: int, *, wait: bool = True) -> None:
+        """Tell the unit degrees, and `wait` until it knows them."""
+        bench = self.bench
+        bench.drive("degree", [{"vid": vid, "degree": degree, "odd": odd} for vid, degree in degrees.items()])
+        if wait:
+            await bench.until(lambda: not bench.drivers["degree"].busy_words, 20_000)
+            await bench.cycles(1)
 
     def ask(self, client: int, vids: list[int]) -> None:
         """Have a client ask for rows."""
@@ -240,8 +270,16 @@ class Around:
                 pass
             self.places[place] = client, vid
             pe, slot, alone = place
-            words.append({"vid": vid, "slot": slot, "alone": alone, "pe": pe, "apart": rng.getrandbits(1)})
+            head = vid not in self.headed and rng.random() < self.heads
+            if head:
+                self.headed.add(vid)
+            where = {"slot": slot, "alone": alone, "pe": pe, "apart": rng.getrandbits(1)}
+            words.append({"vid": vid, "head": int(head), **where})
         self.bench.drive("i", words)
+
+    def is_asked(self, vid: int) -> bool:
+        """Whether some client waits for a hub's row."""
+        return any(vid in rows for rows in self.asked)
 
     def _want(self, vid: int) -> None:
         assert vid in self.layer.rows, f"{vid} is no hub"
@@ -262,7 +300,9 @@ class Around:
         address = Codec(self.design.config.tag).pack(tag)
         last = beat == len(beats) - 1
         self.bench.drive("combined", [{"address": address, "data": rows[beat], "last": int(last)}])
-        self.combined += last and not root
+        if last and not root:
+            self.combined += 1
+            self.there.add(vid)
 
     async def _combine(self) -> None:
         """Combine what is wanted, in any order, up to four rows at the same time."""
@@ -293,6 +333,7 @@ class Around:
         if word["last"]:
             assert beats == self.layer.rows[vid], f"client {client} got another row than that of {asked}"
             self.asked[client].remove(asked)
+            self.served.add(asked)
             del self.places[place]
             beats.clear()
             if self.bench.random.random() < self.owing:
@@ -306,8 +347,11 @@ class Around:
             self.add(client, vid)
         self.owed.clear()
 
-    def add(self, client: int, vid: int) -> None:
-        """Have a client send a partial sum."""
+    def add(self, client: int, vid: int, *, last: bool = False) -> None:
+        """Have a client send a partial sum, of some vectors that the hub's sum misses; or the `last`, of all of them.
+
+        A hub that is sent is complete, so that one stays until then.
+        """
         rng, layer, lanes = self.bench.random, self.layer, self.design.config.lanes
         chunks = layer.settings["last_chunk"] + 1
         bits = self.design.config.sum_bits
@@ -319,11 +363,22 @@ class Around:
         empty = {"empty": int(rng.random() < 0.3)} if self.design.config.shares else {}
         if not empty.get("empty"):
             layer.sums[vid] = [wrapped(a + b) for a, b in zip(layer.sums[vid], values, strict=False)]
+        missing, most = self.missing.get(vid, 1), self.design.config.width
+        vectors = min(missing, most) if last else rng.randrange(min(missing, most))
+        self.missing[vid] -= vectors
+        head = {"vid": vid, "vectors": vectors, **empty}
         words = [
-            {"vid": vid, "chunk": n, "data": values[n * lanes : (n + 1) * lanes], "last": int(n == chunks - 1), **empty}
+            {**head, "chunk": n, "data": values[n * lanes : (n + 1) * lanes], "last": int(n == chunks - 1)}
             for n in range(chunks)
         ]
         self.bench.drive("partial", words)
+        if last and self.missing[vid]:
+            self.add(client, vid, last=True)
+
+    def complete(self, vids: list[int]) -> None:
+        """Have the last vectors of hubs sent that are wanted; only once nothing else is owed of them."""
+        for vid in vids:
+            self.add(self.bench.random.randrange(self.design.clients), vid, last=True)
 
     def _result(self, word: dict[str, Any]) -> None:
         elements = self.design.config.pe.elements
@@ -350,19 +405,27 @@ class Around:
     async def finish(self) -> None:
         """Finish the hubs, while rows and sums that are owed still come, and compare all rows."""
         bench, rng = self.bench, self.bench.random
-        complete = self.idle() and not self.owed and not self.replay
+        self.heads, heads = 1.0, self.heads
+        self.ask(rng.randrange(self.design.clients), [vid for vid in self.wanted if vid not in self.headed])
+        self.heads = heads
+        await bench.cycles(2)
+        await bench.until(lambda: not bench.drivers["i"].busy_words and not int(bench.dut.asking.value), 20_000)
         await bench.pulse(bench.dut.close, then=1)
         waited = 0
         while self.owed or not self.idle() or self.ended != len(self.layer.summed(self.wanted)):
             if self.owed and rng.getrandbits(1):
                 self.add(*self.owed.pop(rng.randrange(len(self.owed))))
+            # The last vectors of a hub come behind all others.
+            quiet = not any(bench.drivers[port].busy_words for port in ("combined", "partial"))
+            left = {vid for vid in (self.there if quiet else self.served) if self.missing.get(vid)}
+            done = left.difference(vid for _, vid in self.owed).difference(*self.asked)
+            if done and rng.getrandbits(1):
+                self.complete([rng.choice(sorted(done))])
             await bench.cycles(1)
             waited += 1
             assert waited < 20_000, f"{self.ended} hubs of {len(self.layer.summed(self.wanted))} have ended"
         await rest(bench)
         assert self.results == self.expected()
-        # Those that are complete leave in the order in which they got their slots.
-        assert not complete or list(self.results) == self.layer.summed(self.wanted)
 
     def expected(self) -> dict[int, list[int]]:
         """Return the results of all summed hubs that were wanted, whole beats, with zeros behind their end."""
@@ -385,7 +448,7 @@ async def begin(dut: Any, *, late: int = 0, owing: float = 0.0, **pace: Any) -> 
     """Start the bench; `late` and `owing` are how the PEs in `Around` behave."""
     finished = hub_unit(**parameters())
     design = finished.block
-    dut.start.value = dut.close.value = dut.replay.value = dut.settings.value = 0
+    dut.start.value = dut.close.value = dut.drained.value = dut.odd.value = dut.settings.value = 0
     dut.first_partial.value, dut.first.value, dut.vertices.value = 0, 0, _VIDS
     bench = await start(dut, finished, **pace)
     around = Around(bench, design, late, owing)
@@ -412,6 +475,9 @@ async def ask_all(around: Around, layer: Layer, *, settle: bool = True) -> None:
     for client in range(design.clients):
         # Clients have room for so many rows.
         around.ask(client, rng.choices(vids, k=rng.randint(0, 24)) if vids else [])
+    around.heads, heads = 1.0, around.heads
+    around.ask(0, [vid for vid in vids if vid not in around.headed and (vid in ahead or around.is_asked(vid))])
+    around.heads = heads
     if not settle:
         await bench.cycles(2)
         await bench.until(lambda: not any(bench.drivers[port].busy_words for port in ("ahead", "i")), 20_000)

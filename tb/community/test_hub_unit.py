@@ -8,7 +8,6 @@ from typing import Any
 import cocotb
 import pytest
 
-from hw.community.formats import RECORDS
 from hw.community.hub_unit import HubUnit
 from hw.pe.requantiser import Requantiser
 from sim.harness import simulate
@@ -80,18 +79,18 @@ async def every_bit_of_a_sum_counts(dut: Any) -> None:
     as_it_is = {"relu": 0, "bias": 0, "wide": 0, "own": 0}
     for shift in (0, 0, 0, 0, 8, 16):
         layer = Layer.of(design, bench.random, hubs, design.config.max_out, shift=shift, **as_it_is)
+        layer.degrees = dict.fromkeys(layer.rows, 1)
         for scale in layer.scales.values():
             scale |= {"mantissa": 1, "exponent": 0}
         await around.begin(layer)
         # Two of them have 15 bits and a sign behind the shift.
         around.less = 17 - shift
-        for _ in range(2):
-            around.ask(design.clients - 1, list(layer.rows))
-            await around.settle()
-            await bench.cycles(bench.random.randrange(20))
+        around.ask(design.clients - 1, list(layer.rows))
+        await around.settle()
+        await bench.cycles(bench.random.randrange(20))
+        await around.finish()
         # None is beyond what a result can be.
         assert all(-(1 << 15) <= value >> shift < 1 << 15 for row in layer.sums.values() for value in row)
-        await around.finish()
 
 
 @cocotb.test()
@@ -167,7 +166,8 @@ async def clearing_takes_its_cycles(dut: Any) -> None:
     """After a reset: as many as there are vertices, or slots; requests wait meanwhile."""
     bench, design, around = await begin(dut)
     layer = Layer.of(design, bench.random, 1, 1)
-    around.layer = layer
+    around.layer, around.missing = layer, dict.fromkeys(layer.rows, 1)
+    await around.tell(dict.fromkeys(layer.rows, 0), 0)
     dut.settings.value = Codec(design.config.settings).pack(layer.settings)
     dut.first_partial.value = layer.first_partial
     bench.drive("bias_write", [{"address": 0, "data": layer.biases[0]}])
@@ -245,133 +245,113 @@ async def a_layer_takes_its_cycles(dut: Any) -> None:
             waits = 6 * (chunks == 2)
             assert bench.cycle - began == 8 * chunks + waits
             await rest(bench)
+        assert not around.results
         began = bench.cycle
+        dut.drained.value = 1
         await bench.pulse(dut.close, then=1)
         await bench.until(lambda: around.ended == hubs)
+        dut.drained.value = 0
         groups = -(-f_out // design.config.ways)
-        # The pulse, the state, the look at what is owed and its verdict, the sums, the finisher's way.
-        assert bench.cycle - began == hubs * groups + Requantiser.LATENCY + 11
+        # The pulse, the state, the verdict, the sums, the finisher's way.
+        assert bench.cycle - began == hubs * groups + Requantiser.LATENCY + 10
         assert around.results == around.expected()
 
 
 @cocotb.test()
 async def a_hub_leaves_when_its_sums_are_there(dut: Any) -> None:
-    """And holds up no other; the unit is busy until the last has left."""
+    """Before the end, and holds up no other; behind the end the unit is busy until the last has left."""
     bench, design, around = await begin(dut, owing=1.0)
     await rest(bench)
     for f_out in (1, design.config.max_out):
         layer = Layer.of(design, bench.random, min(6, design.nodes), f_out)
+        layer.degrees = dict.fromkeys(layer.rows, 3)
         await around.begin(layer)
         first, second, *others = layer.rows
-        for client in range(design.clients):
-            around.ask(client, [first, second, first, others[0], second])
+        around.heads = 1.0
         bench.drive("ahead", others)
+        for client in range(design.clients):
+            around.ask(client, [first, second, first, second, *others])
         await around.settle()
-        # Of the first two a sum is missing.
-        owed = [(0, first), (design.clients - 1, second)]
-        for sent in owed:
-            around.owed.remove(sent)
         around.pay()
+        # Of the first two a vector is missing at least.
         await around.settle()
-        await bench.pulse(dut.close, then=1)
+        around.complete(others)
         await bench.cycles(200)
-        assert list(around.results) == [vid for vid in around.wanted if vid in others]
-        for client, vid in reversed(owed):
+        assert set(around.results) == set(others)
+        assert not int(dut.busy.value)
+        await bench.pulse(dut.close, then=1)
+        for vid in (second, first):
             assert vid not in around.results
-            around.add(client, vid)
-            await bench.cycles(100)
+            assert int(dut.busy.value)
+            around.complete([vid])
+            await around.bench.cycles(100 + 2 * around.bench.drivers["partial"].busy_words)
             assert int(dut.busy.value) == (vid == second)
         assert around.results == around.expected()
 
 
 @cocotb.test()
-async def every_sum_that_is_owed_is_waited_for(dut: Any) -> None:
-    """However many there are of a hub, up to a power of two, as many, and one more: it leaves behind the last one."""
+async def what_is_missing_of_refused_records_is_not_waited_for(dut: Any) -> None:
+    """Once nothing is on its way any more, all leave as they are; not before the last sum that has come is added."""
     bench, design, around = await begin(dut, owing=1.0)
     await rest(bench)
-    most = design.clients * RECORDS
-    for beside in (-1, 0, 1):
-        layer = Layer.of(design, bench.random, min(design.nodes, design.hubs.width, 9), design.config.lanes)
+    for f_out in (1, design.config.max_out):
+        layer = Layer.of(design, bench.random, min(6, design.nodes), f_out)
         await around.begin(layer)
-        left = {vid: max(1, (1 << bit) + beside) for bit, vid in enumerate(layer.rows)}
-        while any(left.values()):
-            # What has been asked for before is paid first, so that no more is owed at the same time than can be.
-            around.pay()
-            for vid, count in left.items():
-                around.ask(bench.random.randrange(design.clients), [vid] * min(count, most))
-                left[vid] -= min(count, most)
-            await around.settle()
-        lasts = {vid: (client, vid) for client, vid in around.owed}
-        for last in lasts.values():
-            around.owed.remove(last)
-        around.pay()
+        around.ask(0, list(layer.rows) * 3)
         await around.settle()
-        await bench.pulse(dut.close, then=1)
-        await bench.cycles(60)
-        ended = {vid for vid in layer.rows if vid not in lasts}
-        for vid, last in lasts.items():
-            assert set(around.results) == ended
-            around.add(*last)
-            await bench.cycles(60)
-            ended.add(vid)
+        dut.drained.value = 1
+        await bench.cycles(50)
+        assert not around.results
+        dut.drained.value = 0
+        around.pay()
+        await bench.pulse(dut.close)
+        await bench.until(lambda: not bench.drivers["partial"].busy_words)
+        dut.drained.value = 1
+        await rest(bench)
+        dut.drained.value = 0
         assert around.results == around.expected()
 
 
 @cocotb.test()
-@cocotb.parametrize(late=[0, 12], owing=[0.0, 0.4], pace=[0.0, 0.5])
-async def hubs_of_the_same_records_leave_as_they_are_complete(dut: Any, late: int, owing: float, pace: float) -> None:
-    """In a replay a hub leaves when as many sums have come as before, while others are asked for; all are exact."""
-    bench, design, around = await begin(dut, late=late, owing=owing, idle=pace, stall=pace)
+async def every_vector_is_waited_for(dut: Any) -> None:
+    """However many there are of a hub, up to a power of two, as many, and one more: it leaves behind the last one."""
+    bench, design, around = await begin(dut)
     await rest(bench)
-    early, rng = 0, bench.random
-    for _ in range(6):
-        layer = random_layer(bench, design)
-        vids = list(layer.rows)
-        asks = [(rng.randrange(design.clients), vid) for vid in vids for _ in range(rng.randint(1, 4))]
-        for replay in range(5):
-            layer.sums = {vid: [0] * layer.f_out for vid in vids}
-            await around.begin(layer, replay=replay > 0)
-            await rest(bench)
-            rng.shuffle(asks)
-            for client, vid in asks:
-                around.ask(client, [vid])
-            if replay and rng.getrandbits(1):
-                bench.drive("ahead", rng.sample(vids, rng.randint(0, len(vids))))
-            await around.settle()
-            owed = {vid for _, vid in around.owed}
-            early += around.ended
-            assert not owed & set(around.results)
-            assert replay or not around.results
-            await around.finish()
-        # Between records that are not the same hubs are asked for otherwise, and a layer may be cut off.
-        if rng.getrandbits(1):
-            await around.begin(Layer.of(design, rng, 0, 1), replay=bool(rng.getrandbits(1)))
-            await around.finish()
-        else:
-            await some_layer(around)
-    assert early or owing
+    bits = len(design.degree.payload.degree)
+    for beside in (-1, 0, 1):
+        layer = Layer.of(design, bench.random, min(design.nodes, design.hubs.width, bits), design.config.lanes)
+        most = (1 << bits) - 1
+        layer.degrees = {vid: min(most, max(0, (1 << n) + beside)) for n, vid in enumerate(layer.rows)}
+        await around.begin(layer)
+        vids, around.heads = list(layer.rows), 1.0
+        around.ask(0, vids)
+        await around.settle()
+        for vid in vids:
+            while around.missing[vid] > 1:
+                around.add(bench.random.randrange(design.clients), vid)
+        await bench.until(around.idle, 100_000)
+        await bench.cycles(100)
+        assert not around.results
+        for n, vid in enumerate(vids):
+            around.complete([vid])
+            await bench.cycles(60 + 4 * around.ended)
+            assert set(around.results) == set(vids[: n + 1])
+        await around.finish()
 
 
 @cocotb.test()
-async def a_replay_sends_all_hubs_before_the_end(dut: Any) -> None:
-    """All but those of layers whose numbers begin again; nothing is left to do when no more requests follow."""
-    bench, design, around = await begin(dut)
+@cocotb.parametrize(late=[0, 12], owing=[0.0, 0.4], pace=[0.0, 0.5])
+async def layers_of_a_location_have_its_degrees(dut: Any, late: int, owing: float, pace: float) -> None:
+    """One after another, while those of the next location come."""
+    bench, design, around = await begin(dut, late=late, owing=owing, idle=pace, stall=pace)
     await rest(bench)
-    layer = Layer.of(design, bench.random, min(6, design.nodes), design.config.max_out)
-    vids, waits = list(layer.rows), []
-    for n in range(2 * EPOCHS):
-        layer.sums = {vid: [0] * layer.f_out for vid in vids}
-        await around.begin(layer, replay=n > 0)
-        await rest(bench)
-        for client in range(design.clients):
-            around.ask(client, [*vids, vids[0]])
-        await around.settle()
-        await bench.cycles(20 * len(vids))
-        if around.ended != len(vids):
-            assert not around.results
-            waits.append(n)
-        await around.finish()
-    assert waits == [n for n in range(2 * EPOCHS) if n == 0 or (n + 2) % EPOCHS == 1]
+    for _ in range(4):
+        layer = random_layer(bench, design)
+        for same in (False, True, True):
+            layer.sums = {vid: [0] * layer.f_out for vid in layer.rows}
+            await around.begin(layer, same=same)
+            await ask_all(around, layer, settle=bool(bench.random.getrandbits(1)))
+            await around.finish()
 
 
 @cocotb.test()
@@ -381,11 +361,14 @@ async def results_wait(dut: Any) -> None:
     await rest(bench)
     hubs = min(design.nodes, design.hubs.width)
     layer = Layer.of(design, bench.random, hubs, design.config.max_out)
+    around.heads = 1.0
     for waits in (1.0, 0.9):
         await around.begin(layer)
         bench.drive("ahead", layer.rows)
+        around.ask(0, list(layer.rows))
         await ask_all(around, layer)
         bench.pace(stall={"o": waits})
+        around.complete(around.wanted)
         await bench.pulse(dut.close, then=1)
         await bench.cycles(600)
         if waits == 1.0:
@@ -481,8 +464,8 @@ async def busy_cycles(bench: Bench, most: int = 40) -> int:
 
 
 @cocotb.test()
-async def asks_until_a_request_is_counted(dut: Any) -> None:
-    """Once no more hubs are asked for, the numbers of requests are final: a hub with as many sums is complete."""
+async def asks_until_a_request_is_looked_up(dut: Any) -> None:
+    """Once no more hubs are asked for, each has its slot."""
     bench, design, around = await begin(dut, owing=1.0)
     await rest(bench)
     layer = Layer.of(design, bench.random, 1, design.config.lanes)
@@ -492,8 +475,8 @@ async def asks_until_a_request_is_counted(dut: Any) -> None:
     for _ in range(20):
         await bench.cycles(1)
         seen.append(int(dut.asking.value))
-    # Offered, merged, looked at; then its number is read and written.
-    assert seen == [1] * 5 + [0] * 15, seen
+    # Offered, merged, looked at.
+    assert seen == [1] * 3 + [0] * 17, seen
 
 
 @cocotb.test()

@@ -1,6 +1,8 @@
 """Community PE: whole layers on small graphs against the golden model, both ways of sharing, operations counted."""
 
 import random
+from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 from itertools import product
@@ -96,6 +98,8 @@ async def run(bench: Bench, config: CommunityConfig, layer: Layer, *, mixed: boo
     summed = sorted(hub for hub in hubs if hub in layer.summed)
     assert sorted(ports.partials) == summed
     assert (partials[summed] == expected.sums[summed]).all()
+    counts = vectors_of(layer.records)
+    assert ports.vectors == {hub: counts[hub] for hub in summed}
     assert len(ends) + len(hubs) == layer.graph.nodes
     chunks = -(-f_out // config.lanes)
     counted = {name: int(getattr(dut, name).value) - before[name] for name in before}
@@ -159,6 +163,17 @@ def counts_before(config: CommunityConfig, layer: Layer, come: int) -> dict[str,
             break
         counts["gross"] += task.rows.bit_count()
         counts["worked"] += chunks * task.rows.bit_count()
+    return counts
+
+
+def vectors_of(records: Iterable[Record]) -> dict[int, int]:
+    """Return of how many vectors the sum of every hub is made, by the bits of the records."""
+    counts: dict[int, int] = defaultdict(int)
+    for record in records:
+        if record.hub_edges:
+            counts[int(record.nodes[0])] += int(record.bitmap.sum())
+        for hub, rows in zip(record.hubs, record.bitmap[:, record.nodes.size :].T, strict=True):
+            counts[int(hub)] += int(rows.sum())
     return counts
 
 
@@ -391,6 +406,7 @@ async def shares_of_records_are_exact(dut: Any, kind: Kind, pace: float) -> None
         f_out = layer.layer.f_out
         for vid, sums in ports.partials.items():
             assert sums[:f_out] == expected.sums[vid].tolist()
+            assert ports.vectors[vid] == vectors_of(layer.records)[vid]
     # Records of half the width have four pieces, in each of the four layers that are not karate's.
     assert split >= 4 * 3
 

@@ -84,6 +84,8 @@ class Reader:
         self.whole: deque[tuple[Record, int, range]] = deque()
         #: What was said last of every slot.
         self.kept: dict[int, int] = {}
+        self.vectors: dict[int, int] = {}
+        bench.take("vectors", self._count)
         if config.shares:
             bench.take("kept", self._keep)
         self.under_way = 0
@@ -119,7 +121,8 @@ class Reader:
             share = range(record.nodes.size) if piece is None else pieces[piece]
             rows, vids = record.bitmap.shape[1], [int(vid) for vid in (*record.nodes, *record.hubs)]
             nodes = 0 if record.hub_edges else record.nodes.size
-            sizes = {"base": self.base, "rows": rows, "nodes": nodes, "single": int(record.nodes.size == 1)}
+            kind = {"single": int(record.nodes.size == 1), "later": int(record.part != 0)}
+            sizes = {"base": self.base, "rows": rows, "nodes": nodes, **kind}
             alone = int(rows == 1)
             asked = [
                 {"vid": vid, "slot": (self.base + n) % self.config.slots, "alone": alone} for n, vid in enumerate(vids)
@@ -127,12 +130,17 @@ class Reader:
             self.bench.drive("i", record_words(record, piece))
             self.bench.expect("vertex", asked)
             self.bench.expect("node_request", asked[:nodes])
-            self.bench.expect("hub_request", asked[nodes:])
+            head = {"head": 1 - kind["later"]}
+            hubs = [{**request, **(head if n < record.nodes.size else {"head": 0})} for n, request in enumerate(asked)]
+            self.bench.expect("hub_request", hubs[nodes:])
             self.sent.append((record, self.base, share))
             self.sizes.append(sizes)
             self.begins.append(record)
             self.base = (self.base + rows) % self.config.slots
             self.under_way += 1
+
+    def _count(self, word: dict[str, int]) -> None:
+        self.vectors[word["slot"]] = word["vectors"]
 
     def _begin(self) -> None:
         """Count the vertices of each record."""
@@ -196,7 +204,12 @@ class Reader:
             wanted_rows = np.concatenate([np.isin(np.arange(record.nodes.size), share), joined]).tolist()
             found_rows = [self.kept[(base + row) % self.config.slots] for row in range(len(wanted_rows))]
             assert found_rows == wanted_rows, f"rows of {share} of {record}"
-        if record.nodes.size == 1 and not self.windows:
+        if record.nodes.size > 1:
+            counts = record.bitmap[share.start : share.stop, record.nodes.size :].sum(axis=0).tolist()
+            hubs = range(record.nodes.size, record.bitmap.shape[1])
+            counted = [self.vectors[(base + row) % self.config.slots] for row in hubs]
+            assert counted == counts, f"vectors of hubs of {share} of {record}"
+        elif not self.windows:
             return
         look, columns = [self.bench.dut.look__address, self.bench.dut.look__data], self._columns(record, share)
         if record.nodes.size == 1 < len(columns):

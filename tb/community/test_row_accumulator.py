@@ -98,7 +98,13 @@ class Sums:
         come: list[int] = []
         for rows, steps in batches:
             self.single = bool(rng.getrandbits(1))
-            record = {"base": self.base, "rows": rows, "nodes": rng.randint(0, rows), "single": int(self.single)}
+            record = {
+                "base": self.base,
+                "rows": rows,
+                "nodes": rng.randint(0, rows),
+                "single": int(self.single),
+                "later": 0,
+            }
             columns: list[list[Vector]] = []
             for row in range(rows):
                 place, chunks = (self.base + row) % config.slots, []

@@ -75,7 +75,7 @@ class Rows:
         bench, config, rng = self.bench, self.config, self.bench.random
         lanes, low = config.lanes, -(1 << config.sum_bits - 1)
         # Of one node, or of a hub, whose other hubs all have the sum of the last one.
-        single = nodes < 2 and rng.random() < 0.5
+        single, later = nodes < 2 and rng.random() < 0.5, rng.getrandbits(1)
         words = [
             [[rng.choice((low, ~low, rng.randrange(low, -low))) for _ in range(lanes)] for _ in range(self.chunks)]
             for _ in range(nodes + hubs)
@@ -86,6 +86,11 @@ class Rows:
             vid = (self.first + rng.choice((-1, 0, self.vertices - 1, self.vertices, self._vid()))) % _VIDS
             kept = self.every or not config.shares or rng.random() < 0.7
             wanted = 0 <= vid - self.first < self.vertices and (kept or row >= nodes)
+            # Of a record of one node they are known.
+            vectors = rng.randrange(config.width + 1)
+            bench.drive("vectors", [{"slot": place, "vectors": vectors}])
+            if single:
+                vectors = 1 if row else nodes + hubs - later
             scale = {name: rng.getrandbits(bits) for name, bits in (("mantissa", 16), ("exponent", 5))}
             bench.drive("vertex", [{"vid": vid, "slot": place}])
             if config.shares:
@@ -105,12 +110,13 @@ class Rows:
                 elif wanted:
                     # If no node is joined to the hub, what memory has is not looked at.
                     empty = {"empty": int(not kept)} if config.shares else {}
-                    bench.expect("partial", [{**head, "data": sums, **empty}])
+                    bench.expect("partial", [{**head, "data": sums, "vectors": vectors, **empty}])
             self.words.append(self.chunks * wanted)
             self.to_forward += single and row > 0 and wanted
-        sources = ("vertex", "scale", "own", "fill", *(("kept",) if config.shares else ()))
+        sources = ("vertex", "vectors", "scale", "own", "fill", *(("kept",) if config.shares else ()))
         await bench.until(lambda: not any(bench.drivers[name].busy_words for name in sources))
-        bench.drive("i", [{"base": self.base, "rows": nodes + hubs, "nodes": nodes, "single": int(single)}])
+        sizes = {"rows": nodes + hubs, "nodes": nodes, "single": int(single), "later": later}
+        bench.drive("i", [{"base": self.base, **sizes}])
         self.records.append(nodes + hubs)
         self.base = (self.base + nodes + hubs) % config.slots
 

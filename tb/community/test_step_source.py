@@ -37,7 +37,7 @@ class Source:
         """Send a record, with random steps if it is planned; return the cycles that it takes."""
         rng, config = self.bench.random, self.config
         record = {"base": rng.randrange(config.slots), "rows": rows, "nodes": rng.randint(0, rows)}
-        record["single"] = rng.getrandbits(1) if planned else 1
+        record["single"], record["later"] = rng.getrandbits(1) if planned else 1, rng.getrandbits(1)
         self.bench.drive("i", [{**record, "planned": int(planned), "wanted": int(wanted), "own": int(own)}])
         if planned:
             step = config.step.members

@@ -201,6 +201,7 @@ class PEPorts:
         self.bench, self.config = bench, config
         self.results: dict[int, dict[int, list[int]]] = defaultdict(dict)
         self.partials: dict[int, list[int]] = {}
+        self.vectors: dict[int, int] = defaultdict(int)
         self.partial_chunks: dict[int, list[int]] = defaultdict(list)
         self.partial_count = 0
         #: VIDs and places of all nodes and hubs asked for.
@@ -333,6 +334,7 @@ class PEPorts:
             self.partials[vid] = [a + b for a, b in zip(sums, chunks, strict=True)]
             self.partial_chunks[vid] = []
             self.partial_count += 1
+            self.vectors[vid] += chunk["vectors"]
 
     def rows(self) -> dict[int, list[int]]:
         """Return the result rows that have come, by VID."""

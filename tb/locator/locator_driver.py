@@ -45,17 +45,17 @@ class LocatorDriver:
         self.outputs = config.outputs
         self.beats: list[list[dict[str, int]]] = []
         self.completions: list[dict[str, int]] = []
-        self.first_hubs: list[int] = []
+        self.hubs: list[dict[str, int]] = []
         self.forget()
 
     def forget(self) -> None:
         """Expect the results of one run."""
         self.beats = [[] for _ in range(self.outputs)]
-        self.completions, self.first_hubs = [], []
+        self.completions, self.hubs = [], []
         for n, beats in enumerate(self.beats):
             self.bench.take(f"records__{n}", beats.append)
         self.bench.take("completion", self.completions.append)
-        self.bench.take("first_hubs", self.first_hubs.append)
+        self.bench.take("hubs", self.hubs.append)
 
     async def run(self, layout: Layout, schedule: Schedule, limits: Limits, **changes: int) -> list[list[Record]]:
         """Run one command on a graph that is in memory; return the records of every stream."""

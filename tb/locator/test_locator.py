@@ -436,17 +436,21 @@ async def degrees_above_the_last_list_are_told_apart(dut: Any) -> None:
 
 
 @cocotb.test()
-async def the_first_hubs_are_named_before_the_rounds(dut: Any) -> None:
-    """Name those of the first round in the order in which they are found, once each."""
+async def hubs_are_named_with_their_degrees(dut: Any) -> None:
+    """Those of the first round before the rounds, in the order in which they are found, and all in their rounds."""
     machine = await begin(dut)
     limits = limits_of()
     for name in ("karate", *GRAPHS[5:]):
         graph = load(name)
         for schedule in (HALVING, falling(graph)):
             await machine.locate(graph, schedule, limits)
-            first = [int(r.nodes[0]) for r in locate(graph, schedule, limits).records
-                     if r.hub_edges and r.part == 0 and r.round_number == 0]  # fmt: skip
-            assert machine.first_hubs == first
+            records = locate(graph, schedule, limits).records
+            heads = [record for record in records if record.hub_edges and record.part == 0]
+            first = [int(record.nodes[0]) for record in heads if record.round_number == 0]
+            assert [hub["vid"] for hub in machine.hubs if hub["ahead"]] == first
+            assert all(hub["ahead"] for hub in machine.hubs[: len(first)])
+            assert [hub["vid"] for hub in machine.hubs if not hub["ahead"]] == [int(head.nodes[0]) for head in heads]
+            assert all(hub["degree"] == graph.degrees[hub["vid"]] for hub in machine.hubs)
 
 
 @cocotb.test()
