@@ -510,7 +510,7 @@ class CommunityEngine(wiring.Component):
         if len(units) == 1:
             buses = 1
         m.submodules.requests = requests = Crossbar(community.hub_request, len(pes), len(units), "vid")
-        m.submodules.partials = partials = Crossbar(community.partial, len(pes), len(units), "vid", whole=True)
+        m.submodules.partials = partials = Crossbar(community.partial, len(pes), len(units), "vid")
         m.submodules.hub_rows = rows = Crossbar(community.hub_row, len(units), buses, "pe", whole=True)
         m.d.comb += [
             blocks.asked.eq(requests.busy),

@@ -19,7 +19,8 @@ class RowSender(wiring.Component):
     """Sends a chunk a cycle, straight from the memories, beside what it has kept of the row.
 
     The hubs of a record of one node have one sum, which is that node's vector: it is kept in the last row's place, and
-    forwarded as each one's.
+    forwarded as each one's. A chunk of it is forwarded to all of them before the next one, so that words that follow
+    each other go to different hub units.
 
     Parameters
     ----------
@@ -56,7 +57,7 @@ class RowSender(wiring.Component):
     finish : stream of ``config.node_chunk``
         Rows of nodes.
     partial : stream of ``config.partial``
-        Rows of hubs.
+        Rows of hubs; each in order, but other rows may come between its chunks.
     busy : Out(1)
         Rows are in progress.
     """
@@ -93,10 +94,12 @@ class RowSender(wiring.Component):
         # The chunk to read, and the one that is offered.
         record, row, slot = self.i.payload, Signal(config.row_bits), Signal(range(config.slots))
         chunk = Signal(range(config.chunks))
-        address, last, record_end = Signal.like(self.sums.address), Signal(), Signal()
+        address, last, last_row, record_end = Signal.like(self.sums.address), Signal(), Signal(), Signal()
         # The last row's sum leaves for this one.
         forwards, forwarded, summed_row = Signal(), Signal(), Signal.like(row)
         moves, reads = Signal(), Signal()
+        # The row has come; it has been waited for with its first chunk.
+        there, again = Signal(), Signal()
         offered, is_node, ends, retires = Signal(), Signal(), Signal(), Signal()
         offered_chunk, offered_address = Signal.like(chunk), Signal.like(address)
         summed = (self.vertex.payload.vid - self.first)[: config.vid_bits + 1] < self.vertices
@@ -117,13 +120,16 @@ class RowSender(wiring.Component):
             forwards.eq(record.single & row.any()),
             summed_row.eq(Mux(forwards, record.rows - 1, row)),
             last.eq(chunk == self.settings.last_chunk),
-            record_end.eq(last & (row + 1 == record.rows)),
+            last_row.eq(row + 1 == record.rows),
+            record_end.eq(last & last_row),
             moves.eq(~offered | taken),
-            reads.eq(moves & self.i.valid & self.there),
-            self.passes.eq(reads & last),
+            again.eq(forwards & (chunk != 0)),
+            there.eq(self.there | again),
+            reads.eq(moves & self.i.valid & there),
+            self.passes.eq(reads & Mux(forwards, ~again, last)),
             # A word that is offered stays where it is read from.
             self.sums.address.eq(Mux(moves, Cat(chunk, (record.base + summed_row)[: len(slot)]), offered_address)),
-            self.i.ready.eq(moves & self.there & record_end),
+            self.i.ready.eq(moves & there & record_end),
             self.freed.eq(offered & taken & ends),
             self.retired.eq(self.freed & retires),
             self.forwarded.eq(self.freed & forwarded & wanted),
@@ -142,9 +148,10 @@ class RowSender(wiring.Component):
                 offered_address.eq(self.sums.address),
             ]
         with m.If(reads):
-            m.d.sync += chunk.eq(Mux(last, 0, chunk + 1))
-            with m.If(last):
-                m.d.sync += row.eq(Mux(record_end, 0, row + 1))
+            with m.If(Mux(forwards, last_row, 1)):
+                m.d.sync += chunk.eq(Mux(last, 0, chunk + 1))
+            with m.If(forwards | last):
+                m.d.sync += row.eq(Mux(record_end, 0, Mux(last_row, 1, row + 1)))
 
         vid, scale, own = keep_ends(m, self, moves, slot, address)
         finish, partial = self.finish.payload, self.partial.payload
@@ -168,7 +175,7 @@ class RowSender(wiring.Component):
             Cover(self.finish.valid & ~self.finish.ready, "a node's row waits"),
             Cover(self.partial.valid & ~self.partial.ready, "a partial sum waits"),
             Cover(offered & ~wanted, "a row that nobody wants"),
-            Cover(self.i.valid & moves & ~self.there, "a row that no sum needed has not come"),
+            Cover(self.i.valid & moves & ~there, "a row that no sum needed has not come"),
         ]
         return m
 

@@ -80,6 +80,8 @@ class Rows:
             [[rng.choice((low, ~low, rng.randrange(low, -low))) for _ in range(lanes)] for _ in range(self.chunks)]
             for _ in range(nodes + hubs)
         ]
+        forwarded: list[list[dict[str, Any]]] = [[] for _ in range(self.chunks)]
+        first_forwarded = None
         for row in range(nodes + hubs):
             place = (self.base + row) % config.slots
             # At each end of the range, to either side, and anywhere.
@@ -110,9 +112,21 @@ class Rows:
                 elif wanted:
                     # If no node is joined to the hub, what memory has is not looked at.
                     empty = {"empty": int(not kept)} if config.shares else {}
-                    bench.expect("partial", [{**head, "data": sums, "vectors": vectors, **empty}])
-            self.words.append(self.chunks * wanted)
+                    word = {**head, "data": sums, "vectors": vectors, **empty}
+                    if single and row:
+                        forwarded[chunk].append(word)
+                    else:
+                        bench.expect("partial", [word])
+            forwards = single and row > 0
+            if forwards and wanted and first_forwarded is None:
+                first_forwarded = len(self.words)
+            self.words.append((1 if forwards else self.chunks) * wanted)
             self.to_forward += single and row > 0 and wanted
+        for chunks in forwarded:
+            bench.expect("partial", chunks)
+        if first_forwarded is not None:
+            # Chunks of all rows come before the last one of the first.
+            self.words[first_forwarded] += sum(map(len, forwarded[:-1]))
         sources = ("vertex", "vectors", "scale", "own", "fill", *(("kept",) if config.shares else ()))
         await bench.until(lambda: not any(bench.drivers[name].busy_words for name in sources))
         sizes = {"rows": nodes + hubs, "nodes": nodes, "single": int(single), "later": later}
