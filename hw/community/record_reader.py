@@ -416,7 +416,9 @@ class RecordReader(wiring.Component):
         """Count the nodes that each hub is joined to, of a share those in it, as their bits come."""
         config, reads, vectors = self.config, self._reads, self.vectors
         shape = vectors.payload.vectors.shape()
-        m.submodules.counts = counts = Memory(shape=shape, depth=config.slots, init=[], attrs=dict(NO_BYPASS))
+        # As LUTs it would be four times as large as all around it.
+        style = {**NO_BYPASS, "ram_style": "block"}
+        m.submodules.counts = counts = Memory(shape=shape, depth=config.slots, init=[], attrs=style)
         write, count = counts.write_port(), registered_read(m, counts)
         m.d.comb += [
             count.addr.eq(read),

@@ -181,8 +181,8 @@ class RowSender(wiring.Component):
 
     def _keep(self, m: Module, name: str, source: Any, value: Value, enable: Value, slot: Value) -> Value:
         """Keep a value for each slot that `source` names, and read it like the rest of the slot's data."""
-        shape = unsigned(len(value))
-        m.submodules[name] = kept = Memory(shape=shape, depth=self.config.slots, init=[], attrs=dict(NO_BYPASS))
+        shape, style = unsigned(len(value)), {"ram_style": "block"} if len(value) > 1 else {}
+        m.submodules[name] = kept = Memory(shape=shape, depth=self.config.slots, init=[], attrs={**NO_BYPASS, **style})
         write, read = kept.write_port(), registered_read(m, kept, f"{name}_row")
         m.d.comb += [
             write.en.eq(source.valid),
