@@ -259,8 +259,8 @@ class CommunityConfig(Parameters):
 
     @property
     def vectors(self) -> data.StructLayout:
-        """Number of nodes whose ``vectors`` are added to the row at ``slot``, a hub's."""
-        return data.StructLayout({"slot": range(self.slots), "vectors": self.row_bits + 1})
+        """Number of nodes whose ``vectors`` are added to the row at ``slot``, a hub's: fewer than there are rows."""
+        return data.StructLayout({"slot": range(self.slots), "vectors": self.row_bits})
 
     @property
     def read_record(self) -> data.StructLayout:

@@ -106,7 +106,7 @@ class RowSender(wiring.Component):
         wanted = self._keep(m, "wanted", self.vertex, summed, moves, slot)
         vectors = self._keep(m, "vectors", self.vectors, self.vectors.payload.vectors, moves, slot)
         # Of the only node of a record that of all others and, in the first part, its own; of its hubs that node's.
-        alone, single = Signal.like(vectors), Signal()
+        alone, single = Signal.like(self.partial.payload.vectors), Signal()
         if config.shares:
             kept = self._keep(m, "kept", self.kept, self.kept.payload.kept, moves, slot)
             wanted &= kept | ~is_node

@@ -117,7 +117,7 @@ class Layer:
             {vid: beats() for vid in vids},
             0,
             _VIDS,
-            {vid: rng.randrange(rng.choice((2, 20, 100))) for vid in vids},
+            {vid: rng.randrange(min(rng.choice((2, 20, 100)), 1 << len(design.degree.payload.degree))) for vid in vids},
         )
 
     def summed(self, vids: list[int]) -> list[int]:

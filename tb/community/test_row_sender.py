@@ -70,12 +70,16 @@ class Rows:
         self.bench.dut.first.value, self.bench.dut.vertices.value = self.first, self.vertices
         await self.bench.drain(quiet=0)
 
-    async def send(self, nodes: int, hubs: int) -> None:
-        """Put the rows of a record in their places, then hand the record over; expect what leaves."""
+    async def send(self, nodes: int, hubs: int, *, single: bool | None = None) -> None:
+        """Put the rows of a record in their places, then hand the record over; expect what leaves.
+
+        It is of one node, or of a hub, whose other hubs all have the sum of the last one: `single`, or now and then.
+        """
         bench, config, rng = self.bench, self.config, self.bench.random
         lanes, low = config.lanes, -(1 << config.sum_bits - 1)
-        # Of one node, or of a hub, whose other hubs all have the sum of the last one.
-        single, later = nodes < 2 and rng.random() < 0.5, rng.getrandbits(1)
+        if single is None:
+            single = nodes < 2 and rng.random() < 0.5
+        later = rng.getrandbits(1)
         words = [
             [[rng.choice((low, ~low, rng.randrange(low, -low))) for _ in range(lanes)] for _ in range(self.chunks)]
             for _ in range(nodes + hubs)
@@ -89,7 +93,7 @@ class Rows:
             kept = self.every or not config.shares or rng.random() < 0.7
             wanted = 0 <= vid - self.first < self.vertices and (kept or row >= nodes)
             # Of a record of one node they are known.
-            vectors = rng.randrange(config.width + 1)
+            vectors = rng.randrange(config.width)
             bench.drive("vectors", [{"slot": place, "vectors": vectors}])
             if single:
                 vectors = 1 if row else nodes + hubs - later
@@ -245,7 +249,7 @@ async def a_row_that_has_not_come_is_waited_for(dut: Any) -> None:
         await rows.set(config.chunks, every=True)
         dut.there.value = 0
         before = bench.received("finish") + bench.received("partial")
-        await rows.send(nodes, config.width - nodes)
+        await rows.send(nodes, config.width - nodes, single=False)
         for row in range(config.width):
             await bench.cycles(3 * config.chunks)
             assert bench.received("finish") + bench.received("partial") - before == row * config.chunks
@@ -254,6 +258,28 @@ async def a_row_that_has_not_come_is_waited_for(dut: Any) -> None:
             dut.there.value = 1
             await bench.cycles(config.chunks)
             dut.there.value = 0
+        await rows.done()
+
+
+@cocotb.test()
+async def a_forwarded_row_is_waited_for_with_its_first_chunk(dut: Any) -> None:
+    """Once the last one has come, the other chunks of all leave."""
+    rows = await begin(dut)
+    bench, config = rows.bench, rows.config
+    for nodes in (0, 1):
+        await rows.set(config.chunks, every=True)
+        dut.there.value = 0
+        before = bench.received("finish") + bench.received("partial")
+        await rows.send(nodes, config.width - nodes, single=True)
+        for row in range(config.width):
+            await bench.cycles(3 * config.chunks)
+            left = config.chunks + row - 1 if row else 0
+            assert bench.received("finish") + bench.received("partial") - before == left
+            dut.there.value = 1
+            await bench.cycles(1 if row else config.chunks)
+            dut.there.value = 0
+        await bench.cycles(config.chunks * config.width + 2)
+        assert bench.received("finish") + bench.received("partial") - before == config.chunks * config.width
         await rows.done()
 
 
