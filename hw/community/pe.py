@@ -44,7 +44,7 @@ class CommunityPE(wiring.Component):
         VIDs that are summed, constant while there are records.
     records
         Beats of records.
-    node_request, hub_request : streams of ``config.request``
+    node_request, hub_request : streams of ``config.request`` and ``config.pe_request``
         Requests for combined rows of nodes and of hubs.
     rows : stream of ``config.pe.row_beat``
         Combined rows of the requested nodes in any order, with a ``config.tag`` as address. In a rooted layer each
