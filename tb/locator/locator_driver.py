@@ -31,8 +31,8 @@ SLOW = Schedule(12, False, 1)
 SKIPPING = Schedule(12, False, 1, skips=True)
 #: A memory of the bench, in bytes.
 SIZE = 1 << 17
-#: Engines, searches and lanes with which cycles are compared.
-COUNTED = ((1, 1, 2), (2, 1, 2), (4, 2, 2))
+#: Engines, searches and lanes with which cycles are compared, and where their states are.
+COUNTED = {(1, 1, 2): "", (4, 2, 2): "", (2, 1, 2): " paged"}
 #: Cycles within which a run of these graphs ends.
 LIMIT = 200_000
 
@@ -122,9 +122,9 @@ def brief() -> bool:
 def expect(run: str, cycles: int) -> None:
     """Compare the cycles of a run, all of which the configuration decides, in the sizes that are run every day."""
     config = LocatorDesign(**parameters()["config"]).config
-    if (config.engines, config.searches, config.lanes) not in COUNTED:
-        return
     where = " paged" if config.paged else " external" if config.external else ""
+    if COUNTED.get((config.engines, config.searches, config.lanes)) != where:
+        return
     expect_cycles(f"locator.locator {config.engines}x{config.searches}x{config.lanes} {run}{where}", cycles)
 
 
