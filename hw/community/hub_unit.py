@@ -1,6 +1,6 @@
 """Hub unit: has each hub combined once, sends its row to all requesters, and adds its partial sums (I8, I9)."""
 
-from amaranth.hdl import Array, Assert, Cat, Cover, Module, Mux, ResetInserter, Signal, unsigned
+from amaranth.hdl import Array, Assert, Cat, Cover, Module, Mux, ResetInserter, Signal, Value, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out, connect, flipped
@@ -221,7 +221,6 @@ class HubUnit(wiring.Component):
             m.d.comb += [
                 wish.payload.eq(source.payload),
                 wish.payload.apart.eq(nobody),
-                wish.payload.head.eq(0 if nobody else source.payload.head),
                 wish.valid.eq(source.valid),
                 source.ready.eq(wish.ready),
             ]
@@ -297,17 +296,19 @@ class HubUnit(wiring.Component):
         owed = self._owed.write_port()
         m.d.comb += [
             told.en.eq(self.degree.valid),
-            told.addr.eq(
-                Cat((self.degree.payload.vid >> self.shift)[: exact_log2(self.nodes)], self.degree.payload.odd)
-            ),
+            told.addr.eq(self._degree_place(self.degree.payload.vid, self.degree.payload.odd)),
             told.data.eq(self.degree.payload.degree),
             degree.en.eq(asks.ready),
-            degree.addr.eq(Cat((asked.vid >> self.shift)[: exact_log2(self.nodes)], self.odd)),
+            degree.addr.eq(self._degree_place(asked.vid, self.odd)),
             owed.en.eq(new | (settles & wish.head & (known | ~full))),
             owed.addr.eq(slot),
             # No sum has so many before.
             owed.data.eq(Mux(wish.head, degree.data + 1, (1 << self._owed_bits) - 1)),
         ]
+
+    def _degree_place(self, vid: Value, odd: Value) -> Value:
+        """Return where a hub's degree is kept."""
+        return Cat((vid >> self.shift)[: exact_log2(self.nodes)], odd)
 
     def _keep_rows(self, m: Module) -> None:
         """Keep combined rows: whole beats for the PEs, and chunks for the end; sums begin at 0 meanwhile."""

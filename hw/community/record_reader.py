@@ -10,7 +10,7 @@ from amaranth.utils import ceil_log2
 
 from contracts import RECORD_HEADER, VID_BITS
 from contracts.communities import PIECE_BITS
-from hw.block_memory import NO_BYPASS, registered_read
+from hw.block_memory import IN_BLOCK_RAM, registered_read
 from hw.community.formats import RECORDS, CommunityConfig
 from hw.community.multi_read_memory import read_signature, write_signature
 from hw.contracts import struct
@@ -416,9 +416,7 @@ class RecordReader(wiring.Component):
         """Count the nodes that each hub is joined to, of a share those in it, as their bits come."""
         config, reads, vectors = self.config, self._reads, self.vectors
         shape = vectors.payload.vectors.shape()
-        # As LUTs it would be four times as large as all around it.
-        style = {**NO_BYPASS, "ram_style": "block"}
-        m.submodules.counts = counts = Memory(shape=shape, depth=config.slots, init=[], attrs=style)
+        m.submodules.counts = counts = Memory(shape=shape, depth=config.slots, init=[], attrs=dict(IN_BLOCK_RAM))
         write, count = counts.write_port(), registered_read(m, counts)
         m.d.comb += [
             count.addr.eq(read),

@@ -7,7 +7,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from hw.block_memory import NO_BYPASS, registered_read
+from hw.block_memory import IN_BLOCK_RAM, NO_BYPASS, registered_read
 from hw.community.filler import kept_scale, own_chunk
 from hw.community.formats import CommunityConfig
 from hw.community.multi_read_memory import read_signature
@@ -148,7 +148,7 @@ class RowSender(wiring.Component):
                 offered_address.eq(self.sums.address),
             ]
         with m.If(reads):
-            with m.If(Mux(forwards, last_row, 1)):
+            with m.If(~forwards | last_row):
                 m.d.sync += chunk.eq(Mux(last, 0, chunk + 1))
             with m.If(forwards | last):
                 m.d.sync += row.eq(Mux(record_end, 0, Mux(last_row, 1, row + 1)))
@@ -181,8 +181,8 @@ class RowSender(wiring.Component):
 
     def _keep(self, m: Module, name: str, source: Any, value: Value, enable: Value, slot: Value) -> Value:
         """Keep a value for each slot that `source` names, and read it like the rest of the slot's data."""
-        shape, style = unsigned(len(value)), {"ram_style": "block"} if len(value) > 1 else {}
-        m.submodules[name] = kept = Memory(shape=shape, depth=self.config.slots, init=[], attrs={**NO_BYPASS, **style})
+        shape, style = unsigned(len(value)), dict(IN_BLOCK_RAM if len(value) > 1 else NO_BYPASS)
+        m.submodules[name] = kept = Memory(shape=shape, depth=self.config.slots, init=[], attrs=style)
         write, read = kept.write_port(), registered_read(m, kept, f"{name}_row")
         m.d.comb += [
             write.en.eq(source.valid),

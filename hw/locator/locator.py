@@ -61,8 +61,8 @@ class Locator(wiring.Component):
     reading
         Beats of the graph are left to request, which only the memory holds up: a bit for each of its clients.
     hubs
-        Every hub, before the first record that names it. Those of the first round come as soon as the rows are loaded,
-        unless these are wrong, ``ahead`` of all others, and again in the round.
+        Every hub, before its own first record; records of other hubs may name it earlier. Those of the first round come
+        as soon as the rows are loaded, unless these are wrong, ``ahead`` of all others, and again in the round.
     records
         Record streams; each ends with an end-of-stream beat, after an error too.
     counters

@@ -197,9 +197,8 @@ class Around:
         #: Those whose rows have come, or are about to, and those whose rows have been sent to who asked.
         self.there: set[int] = set()
         self.served: set[int] = set()
-        #: Those whose degrees have been asked for, and how likely the next request for a hub is that of its own record.
+        #: Those whose own records have asked for them.
         self.headed: set[int] = set()
-        self.heads = 0.7
         #: Nobody combines anything for now; only if rows are late.
         self.holds = False
         self.results: dict[int, list[int]] = defaultdict(list)
@@ -258,8 +257,8 @@ class Around:
             await bench.until(lambda: not bench.drivers["degree"].busy_words, 20_000)
             await bench.cycles(1)
 
-    def ask(self, client: int, vids: list[int]) -> None:
-        """Have a client ask for rows."""
+    def ask(self, client: int, vids: list[int], *, heads: float = 0.7) -> None:
+        """Have a client ask for rows, each for the hub's own record with this probability until that has asked."""
         self.asked[client] += vids
         rng, words = self.bench.random, []
         for vid in vids:
@@ -270,7 +269,7 @@ class Around:
                 pass
             self.places[place] = client, vid
             pe, slot, alone = place
-            head = vid not in self.headed and rng.random() < self.heads
+            head = vid not in self.headed and rng.random() < heads
             if head:
                 self.headed.add(vid)
             where = {"slot": slot, "alone": alone, "pe": pe, "apart": rng.getrandbits(1)}
@@ -363,7 +362,7 @@ class Around:
         empty = {"empty": int(rng.random() < 0.3)} if self.design.config.shares else {}
         if not empty.get("empty"):
             layer.sums[vid] = [wrapped(a + b) for a, b in zip(layer.sums[vid], values, strict=False)]
-        missing, most = self.missing.get(vid, 1), self.design.config.width
+        missing, most = self.missing[vid], self.design.config.width
         vectors = min(missing, most) if last else rng.randrange(min(missing, most))
         self.missing[vid] -= vectors
         head = {"vid": vid, "vectors": vectors, **empty}
@@ -405,9 +404,7 @@ class Around:
     async def finish(self) -> None:
         """Finish the hubs, while rows and sums that are owed still come, and compare all rows."""
         bench, rng = self.bench, self.bench.random
-        self.heads, heads = 1.0, self.heads
-        self.ask(rng.randrange(self.design.clients), [vid for vid in self.wanted if vid not in self.headed])
-        self.heads = heads
+        self.ask(rng.randrange(self.design.clients), [vid for vid in self.wanted if vid not in self.headed], heads=1.0)
         await bench.cycles(2)
         await bench.until(lambda: not bench.drivers["i"].busy_words and not int(bench.dut.asking.value), 20_000)
         await bench.pulse(bench.dut.close, then=1)
@@ -417,7 +414,7 @@ class Around:
                 self.add(*self.owed.pop(rng.randrange(len(self.owed))))
             # The last vectors of a hub come behind all others.
             quiet = not any(bench.drivers[port].busy_words for port in ("combined", "partial"))
-            left = {vid for vid in (self.there if quiet else self.served) if self.missing.get(vid)}
+            left = {vid for vid in (self.there if quiet else self.served) if self.missing[vid]}
             done = left.difference(vid for _, vid in self.owed).difference(*self.asked)
             if done and rng.getrandbits(1):
                 self.complete([rng.choice(sorted(done))])
@@ -475,9 +472,8 @@ async def ask_all(around: Around, layer: Layer, *, settle: bool = True) -> None:
     for client in range(design.clients):
         # Clients have room for so many rows.
         around.ask(client, rng.choices(vids, k=rng.randint(0, 24)) if vids else [])
-    around.heads, heads = 1.0, around.heads
-    around.ask(0, [vid for vid in vids if vid not in around.headed and (vid in ahead or around.is_asked(vid))])
-    around.heads = heads
+    wished = (vid for vid in vids if vid in ahead or around.is_asked(vid))
+    around.ask(0, [vid for vid in wished if vid not in around.headed], heads=1.0)
     if not settle:
         await bench.cycles(2)
         await bench.until(lambda: not any(bench.drivers[port].busy_words for port in ("ahead", "i")), 20_000)

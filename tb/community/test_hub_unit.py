@@ -267,10 +267,9 @@ async def a_hub_leaves_when_its_sums_are_there(dut: Any) -> None:
         layer.degrees = dict.fromkeys(layer.rows, 3)
         await around.begin(layer)
         first, second, *others = layer.rows
-        around.heads = 1.0
         bench.drive("ahead", others)
         for client in range(design.clients):
-            around.ask(client, [first, second, first, second, *others])
+            around.ask(client, [first, second, first, second, *others], heads=1.0)
         await around.settle()
         around.pay()
         # Of the first two a vector is missing at least.
@@ -323,8 +322,8 @@ async def every_vector_is_waited_for(dut: Any) -> None:
         most = (1 << bits) - 1
         layer.degrees = {vid: min(most, max(0, (1 << n) + beside)) for n, vid in enumerate(layer.rows)}
         await around.begin(layer)
-        vids, around.heads = list(layer.rows), 1.0
-        around.ask(0, vids)
+        vids = list(layer.rows)
+        around.ask(0, vids, heads=1.0)
         await around.settle()
         for vid in vids:
             while around.missing[vid] > 1:
@@ -361,11 +360,10 @@ async def results_wait(dut: Any) -> None:
     await rest(bench)
     hubs = min(design.nodes, design.hubs.width)
     layer = Layer.of(design, bench.random, hubs, design.config.max_out)
-    around.heads = 1.0
     for waits in (1.0, 0.9):
         await around.begin(layer)
         bench.drive("ahead", layer.rows)
-        around.ask(0, list(layer.rows))
+        around.ask(0, list(layer.rows), heads=1.0)
         await ask_all(around, layer)
         bench.pace(stall={"o": waits})
         around.complete(around.wanted)

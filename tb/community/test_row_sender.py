@@ -1,6 +1,7 @@
 """Row sender: rows of nodes and hubs, of every length, in order, whole, in exact cycles; slots freed as they leave."""
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Callable
 from itertools import accumulate
 from typing import Any
 
@@ -240,47 +241,39 @@ async def nothing_is_freed_before_it_is_taken(dut: Any) -> None:
         await rows.done()
 
 
+async def let_come(rows: Rows, nodes: int, *, single: bool, words: Callable[[int], int]) -> None:
+    """Send a record whose rows come one after the other, some time apart; so many `words` leave after each number."""
+    bench, config = rows.bench, rows.config
+    await rows.set(config.chunks, every=True)
+    bench.dut.there.value = 0
+    before = bench.received("finish") + bench.received("partial")
+    await rows.send(nodes, config.width - nodes, single=single)
+    for row in range(config.width):
+        await bench.cycles(3 * config.chunks)
+        assert bench.received("finish") + bench.received("partial") - before == words(row)
+        assert int(bench.dut.busy.value)
+        bench.dut.there.value = 1
+        await bench.cycles(words(row + 1) - words(row))
+        bench.dut.there.value = 0
+    await bench.cycles(config.chunks * config.width + 2)
+    assert bench.received("finish") + bench.received("partial") - before == config.chunks * config.width
+    await rows.done()
+
+
 @cocotb.test()
 async def a_row_that_has_not_come_is_waited_for(dut: Any) -> None:
     """Nothing leaves, also of rows whose sums are complete; every other row leaves when it has come."""
     rows = await begin(dut)
-    bench, config = rows.bench, rows.config
-    for nodes in (config.width, 0, config.width // 2):
-        await rows.set(config.chunks, every=True)
-        dut.there.value = 0
-        before = bench.received("finish") + bench.received("partial")
-        await rows.send(nodes, config.width - nodes, single=False)
-        for row in range(config.width):
-            await bench.cycles(3 * config.chunks)
-            assert bench.received("finish") + bench.received("partial") - before == row * config.chunks
-            assert int(dut.busy.value)
-            # For as many cycles as the row has chunks.
-            dut.there.value = 1
-            await bench.cycles(config.chunks)
-            dut.there.value = 0
-        await rows.done()
+    for nodes in (rows.config.width, 0, rows.config.width // 2):
+        await let_come(rows, nodes, single=False, words=lambda count: count * rows.config.chunks)
 
 
 @cocotb.test()
 async def a_forwarded_row_is_waited_for_with_its_first_chunk(dut: Any) -> None:
     """Once the last one has come, the other chunks of all leave."""
     rows = await begin(dut)
-    bench, config = rows.bench, rows.config
     for nodes in (0, 1):
-        await rows.set(config.chunks, every=True)
-        dut.there.value = 0
-        before = bench.received("finish") + bench.received("partial")
-        await rows.send(nodes, config.width - nodes, single=True)
-        for row in range(config.width):
-            await bench.cycles(3 * config.chunks)
-            left = config.chunks + row - 1 if row else 0
-            assert bench.received("finish") + bench.received("partial") - before == left
-            dut.there.value = 1
-            await bench.cycles(1 if row else config.chunks)
-            dut.there.value = 0
-        await bench.cycles(config.chunks * config.width + 2)
-        assert bench.received("finish") + bench.received("partial") - before == config.chunks * config.width
-        await rows.done()
+        await let_come(rows, nodes, single=True, words=lambda count: rows.config.chunks + count - 1 if count else 0)
 
 
 @cocotb.test()
