@@ -41,6 +41,7 @@ from hw.stream.arbiter import merge
 from hw.stream.black_box import BlackBox
 from hw.stream.crossbar import Crossbar, route
 from hw.stream.queue import Queue
+from hw.stream.slice import Slice
 
 __all__ = ["COMBINER_MODULE", "HUB_MODULE", "PE_MODULE", "CommunityEngine"]
 
@@ -512,9 +513,11 @@ class CommunityEngine(wiring.Component):
         m.submodules.requests = requests = Crossbar(community.hub_request, len(pes), len(units), "vid")
         m.submodules.partials = partials = Crossbar(community.partial, len(pes), len(units), "vid")
         m.submodules.hub_rows = rows = Crossbar(community.hub_row, len(units), buses, "pe", whole=True)
+        # Whether a unit adds depends on its row finisher, and would decide through the crossbar what PEs do.
+        slices = [Slice(community.partial) for _ in units]
         m.d.comb += [
             blocks.asked.eq(requests.busy),
-            blocks.moving.eq(requests.busy | partials.busy | rows.busy),
+            blocks.moving.eq(requests.busy | partials.busy | rows.busy | Cat(cut.o.valid for cut in slices).any()),
         ]
         for n, pe in enumerate(pes):
             route(m, pe.hub_request, 0, [requests.i[n]])
@@ -524,7 +527,9 @@ class CommunityEngine(wiring.Component):
         m.d.comb += drained.eq(~(blocks.moving | Cat(pe.busy for pe in pes).any()))
         for n, unit in enumerate(units):
             connect(m, requests.o[n], unit.i)
-            connect(m, partials.o[n], unit.partial)
+            m.submodules[f"partials_{n}"] = cut = slices[n]
+            connect(m, partials.o[n], cut.i)
+            connect(m, cut.o, unit.partial)
             connect(m, unit.row, rows.i[n])
             connect(m, unit.wanted, [port for cluster in blocks.clusters for port in cluster.vertices.wanted][n])
             m.d.comb += [
@@ -576,7 +581,7 @@ class CommunityEngine(wiring.Component):
         units = [unit.combined for unit in cluster.units]
         bits = exact_log2(len(units))
         sources = [*(combiner.o for combiner in cluster.combiners), cluster.combined_reader.o]
-        combined, row, source = merge(m, cluster.among("combined"), sources, community.pe.row_beat)
+        combined, row, source = merge(m, cluster.among("combined"), sources, community.pe.row_beat, wide=True)
         tag = community.tag_of(row)
         if progress := blocks.progress:
             m.d.comb += [
@@ -642,7 +647,7 @@ class CommunityEngine(wiring.Component):
         for n, (finisher, result) in enumerate(zip(cluster.finishers, cluster.writer.i, strict=False)):
             # Hub units first: they have most of their rows at the same time.
             name = f"finish_{cluster.number * count + n}"
-            chunks, chunk, _ = merge(m, name, ends[n::count], config.finish_chunk, whole=True)
+            chunks, chunk, _ = merge(m, name, ends[n::count], config.finish_chunk, whole=True, wide=True)
             m.d.comb += [
                 finisher.i.payload.eq(chunk),
                 finisher.i.valid.eq(chunks.valid),

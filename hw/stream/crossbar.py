@@ -80,7 +80,9 @@ class Crossbar(wiring.Component):
                 busy += [crossing.valid for crossing in row]
             crossings.append(row)
         for k, port in enumerate(self.o):
-            words, word, _ = merge(m, f"merge_{k}", [row[k] for row in crossings], self.shape, whole=self.whole)
+            words, word, _ = merge(
+                m, f"merge_{k}", [row[k] for row in crossings], self.shape, whole=self.whole, wide=True
+            )
             m.d.comb += [
                 Value.cast(port.payload).eq(Value.cast(word)),
                 port.valid.eq(words.valid),

@@ -22,16 +22,19 @@ class ArbiterSpec(Elaboratable):
         Number of inputs.
     words
         Whether to follow the words too; their proof is bounded, that of fairness is not.
+    wide
+        Words are wide.
     """
 
-    def __init__(self, count: int, words: bool) -> None:
+    def __init__(self, count: int, words: bool, *, wide: bool = False) -> None:
         self.count = count
         self.words = words
+        self.wide = wide
 
     def elaborate(self, platform: Any) -> Module:
         """Drive the arbiter freely and watch one symbolic input."""
         m = Module()
-        m.submodules.dut = dut = Arbiter(WIDTH, self.count)
+        m.submodules.dut = dut = Arbiter(WIDTH, self.count, wide=self.wide)
         m.d.comb += dut.o.ready.eq(AnySeq(1))
         for n, port in enumerate(dut.i):
             m.d.comb += [port.payload.eq(AnySeq(WIDTH)), port.valid.eq(AnySeq(1))]
@@ -88,10 +91,11 @@ class ArbiterSpec(Elaboratable):
                 m.d.sync += model[0].eq(entering)
             with m.Else():
                 m.d.sync += model[1].eq(entering)
-        m.d.comb += [Assert(held <= HELD), Assert(dut.o.valid == (held != 0))]
+        most = 1 if self.wide else HELD
+        m.d.comb += [Assert(held <= most), Assert(dut.o.valid == (held != 0))]
         with m.If(held != 0):
             m.d.comb += Assert(dut.o.payload == model[0])
-        m.d.comb += [Cover((held == HELD) & take), Cover(put & take)]
+        m.d.comb += [Cover((held == most) & take), Cover(put & take)]
 
 
 class WholeSpec(Elaboratable):
@@ -101,26 +105,30 @@ class WholeSpec(Elaboratable):
     ----------
     count
         Number of inputs.
+    wide
+        Words are wide.
     """
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, *, wide: bool = False) -> None:
         self.count = count
+        self.wide = wide
 
     def elaborate(self, platform: Any) -> Module:
         """Drive the arbiter freely and remember whose words are leaving."""
         m = Module()
-        m.submodules.dut = dut = Arbiter(data.StructLayout({"word": WIDTH, "last": 1}), self.count, whole=True)
+        word = data.StructLayout({"word": WIDTH, "last": 1})
+        m.submodules.dut = dut = Arbiter(word, self.count, whole=True, wide=self.wide)
         m.d.comb += dut.o.ready.eq(AnySeq(1))
         for n, port in enumerate(dut.i):
             m.d.comb += [port.payload.eq(AnySeq(WIDTH + 1)), port.valid.eq(AnySeq(1))]
             assume_stream(m, port, f"i{n}")
         assert_stream(m, dut.o, "o")
         inside, whose = Signal(), Signal(range(self.count))
-        word = dut.o.payload
+        leaving = dut.o.payload
         with m.If(dut.o.valid):
-            m.d.comb += Assert(~inside | (word.source == whose))
+            m.d.comb += Assert(~inside | (leaving.source == whose))
             with m.If(dut.o.ready):
-                m.d.sync += [inside.eq(~word.payload.last), whose.eq(word.source)]
+                m.d.sync += [inside.eq(~leaving.payload.last), whose.eq(leaving.source)]
         m.d.comb += [Cover(dut.o.valid & inside & (whose == n)) for n in range(self.count)]
         return m
 
@@ -132,4 +140,11 @@ PROOFS = [
     Proof("a_waiting_input_is_served_within_a_round_3", lambda: ArbiterSpec(3, words=False), "prove", 3),
     Proof("no_word_is_lost_or_doubled_3", lambda: ArbiterSpec(3, words=True), "bmc", 14),
     Proof("reaches_its_states_3", lambda: ArbiterSpec(3, words=True), "cover", 14),
+    Proof("words_up_to_the_last_stay_together_3_wide", lambda: WholeSpec(3, wide=True), "bmc", 12),
+    Proof("all_inputs_send_several_words_3_wide", lambda: WholeSpec(3, wide=True), "cover", 8),
+    Proof(
+        "a_waiting_input_is_served_within_a_round_3_wide", lambda: ArbiterSpec(3, words=False, wide=True), "prove", 3
+    ),
+    Proof("no_word_is_lost_or_doubled_3_wide", lambda: ArbiterSpec(3, words=True, wide=True), "bmc", 14),
+    Proof("reaches_its_states_3_wide", lambda: ArbiterSpec(3, words=True, wide=True), "cover", 14),
 ]

@@ -15,8 +15,14 @@ from tb.stream.formal_arbiter import PROOFS
 WIDTH = 12
 
 
-def arbiter(count: int) -> Arbiter:
-    return Arbiter(WIDTH, count)
+def arbiter(count: int, *, wide: bool = False) -> Arbiter:
+    return Arbiter(WIDTH, count, wide=wide)
+
+
+def built() -> tuple[Arbiter, int]:
+    """Return the arbiter of this run and its number of inputs."""
+    given = parameters()
+    return arbiter(given["count"], wide=given["wide"]), given["count"]
 
 
 def words(bench: Bench, count: int) -> list[Any]:
@@ -39,8 +45,8 @@ def collect(bench: Bench, count: int) -> tuple[list[list[int]], list[int]]:
 @cocotb.test()
 @cocotb.parametrize(idle=[0.0, 0.7], stall=[0.0, 0.5])
 async def every_word_comes_out_once_and_each_input_keeps_its_order(dut: Any, idle: float, stall: float) -> None:
-    count = parameters()["count"]
-    bench = await start(dut, arbiter(count), idle=idle, stall=stall)
+    block, count = built()
+    bench = await start(dut, block, idle=idle, stall=stall)
     sent = [words(bench, bench.random.randrange(20, 60)) for _ in range(count)]
     taken, order = collect(bench, count)
     for n in range(count):
@@ -52,8 +58,8 @@ async def every_word_comes_out_once_and_each_input_keeps_its_order(dut: Any, idl
 
 @cocotb.test()
 async def waiting_inputs_take_turns_without_a_gap(dut: Any) -> None:
-    count = parameters()["count"]
-    bench = await start(dut, arbiter(count))
+    block, count = built()
+    bench = await start(dut, block)
     rounds = 20
     sent = [words(bench, rounds) for _ in range(count)]
     for n in range(count):
@@ -67,8 +73,8 @@ async def waiting_inputs_take_turns_without_a_gap(dut: Any) -> None:
 
 @cocotb.test()
 async def one_input_alone_streams_without_a_gap(dut: Any) -> None:
-    count = parameters()["count"]
-    bench = await start(dut, arbiter(count))
+    block, count = built()
+    bench = await start(dut, block)
     for n in range(count):
         sent = words(bench, 30)
         began = bench.cycle
@@ -81,8 +87,8 @@ async def one_input_alone_streams_without_a_gap(dut: Any) -> None:
 @cocotb.test()
 async def a_turn_goes_to_the_next_waiting_input(dut: Any) -> None:
     """Every subset of waiting inputs is served in the order after the one served last."""
-    count = parameters()["count"]
-    bench = await start(dut, arbiter(count))
+    block, count = built()
+    bench = await start(dut, block)
     grant = 0
     for _ in range(40):
         waiting = bench.random.sample(range(count), bench.random.randrange(1, count + 1))
@@ -99,8 +105,8 @@ async def a_turn_goes_to_the_next_waiting_input(dut: Any) -> None:
 
 @cocotb.test()
 async def reset_in_the_middle_starts_again_with_input_0(dut: Any) -> None:
-    count = parameters()["count"]
-    bench = await start(dut, arbiter(count), stall=0.5)
+    block, count = built()
+    bench = await start(dut, block, stall=0.5)
     for _ in range(4):
         for n in range(count):
             bench.drive(f"i__{n}", words(bench, 20))
@@ -117,9 +123,10 @@ async def reset_in_the_middle_starts_again_with_input_0(dut: Any) -> None:
     assert order == [*range(count)] * 10
 
 
+@pytest.mark.parametrize("wide", [False, True])
 @pytest.mark.parametrize("count", [2, 3, 4])
-def test_arbiter(count: int) -> None:
-    simulate(arbiter(count), __name__, parameters={"count": count})
+def test_arbiter(count: int, wide: bool) -> None:
+    simulate(arbiter(count, wide=wide), __name__, parameters={"count": count, "wide": wide})
 
 
 def test_arbiter_refuses_one_input() -> None:
