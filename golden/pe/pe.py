@@ -34,6 +34,9 @@ __all__ = [
 
 #: Cycles from a task's last operation until its sums can be read: element, weights, operands, product, shift, sum.
 SUM_LATENCY = 6
+#: Those of a single chunk move once more. Their bank is given back so many cycles before it has been read, or when that
+#: begins: a task that waits for it writes it then.
+MOVE, AHEAD = 1, 6
 #: Cycles from reading the last group of a beat until the beat is packed (biases take one of them), and from there until
 #: it can leave.
 PACK_LATENCY, CHAIN_LATENCY, QUEUE_LATENCY = 10, 2, 1
@@ -311,7 +314,7 @@ def cycles(tasks: Sequence[Task], layer: Layer, sizes: Sizes) -> int:
             now += count
         if sizes.single:
             now = max(now, free + 1)
-        read = max(read, now - 1 + SUM_LATENCY)
+        read = max(read, now - 1 + SUM_LATENCY + MOVE * sizes.single)
         for _ in range(len(DIGIT_BITS) if layer.digits else 1):
             for first in range(0, layer.f_out, elements):
                 groups = -(-min(elements, layer.f_out - first) // ways)
@@ -322,7 +325,7 @@ def cycles(tasks: Sequence[Task], layer: Layer, sizes: Sizes) -> int:
                 read += groups
                 leaves = read - 1 + packs + (CHAIN_LATENCY if few else QUEUE_LATENCY)
                 left.append(max(leaves, left[-1] + 1 + few) if left else leaves)
-        released.append(read - 1)
+        released.append(max(read - groups, read - 1 - AHEAD) if sizes.single else read - 1)
     return left[-1]
 
 

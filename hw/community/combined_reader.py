@@ -8,7 +8,6 @@ from hw.community.formats import CommunityConfig
 from hw.memory.formats import RangeRequest, ReadBeat, ReadRequest
 from hw.memory.range_reader import RangeReader
 from hw.stream.queue import Queue
-from hw.stream.slice import Slice
 
 __all__ = ["CombinedReader", "CombinedRow"]
 
@@ -60,11 +59,9 @@ class CombinedReader(wiring.Component):
         config = self.config
         m.submodules.reader = reader = RangeReader(self.address_width, config.data_width, self.depth)
         m.submodules.tags = tags = Queue(config.tag, self.depth)
-        m.submodules.leaving = leaving = Slice(config.pe.row_beat)
         wiring.connect(m, reader.request, wiring.flipped(self.request))
         wiring.connect(m, wiring.flipped(self.beat), reader.beat)
-        wiring.connect(m, leaving.o, wiring.flipped(self.o))
-        beat, row, number = reader.o.payload, leaving.i.payload, Signal(range(max(2, config.row_beats)))
+        beat, row, number = reader.o.payload, self.o.payload, Signal(range(max(2, config.row_beats)))
         comes, moves = Signal(), Signal()
         m.d.comb += [
             # A row is asked for, and its tag kept, in one cycle.
@@ -74,10 +71,10 @@ class CombinedReader(wiring.Component):
             tags.i.valid.eq(self.i.valid & reader.i.ready),
             self.i.ready.eq(reader.i.ready & tags.i.ready),
             comes.eq(reader.o.valid & tags.o.valid & self.go),
-            moves.eq(comes & leaving.i.ready),
-            reader.o.ready.eq(tags.o.valid & self.go & leaving.i.ready),
+            moves.eq(comes & self.o.ready),
+            reader.o.ready.eq(tags.o.valid & self.go & self.o.ready),
             tags.o.ready.eq(moves & beat.last),
-            leaving.i.valid.eq(comes),
+            self.o.valid.eq(comes),
             row.data.eq(beat.data),
             row.last.eq(beat.last),
             config.tag_of(row).eq(tags.o.payload),
@@ -87,6 +84,6 @@ class CombinedReader(wiring.Component):
             m.d.sync += number.eq(Mux(beat.last, 0, number + 1))
         m.d.sync += [
             Cover(reader.o.valid & ~self.go, "a row waits for biases"),
-            Cover(comes & ~leaving.i.ready, "a row waits for whoever takes it"),
+            Cover(comes & ~self.o.ready, "a row waits for whoever takes it"),
         ]
         return m

@@ -59,7 +59,7 @@ class ResultWriter(wiring.Component):
         """Multiply, add, and let no path from the memory port reach the sources."""
         m = Module()
         elements = self.config.pe.elements
-        m.submodules.arbiter = arbiter = Arbiter(self.config.result, self.sources)
+        m.submodules.arbiter = arbiter = Arbiter(self.config.result, self.sources, wide=True)
         m.submodules.writes = writes = Slice(WriteRequest(*self.port))
         # A beat whose row has been found, between the arbiter and the slice in front of the memory port.
         held, product = Signal(), Signal(WriteRequest(*self.port), reset_less=True)

@@ -8,7 +8,7 @@ from hw.pe.chain import Chain
 from hw.pe.drain import Drain
 from hw.pe.formats import PEConfig, takes_rows
 from hw.pe.lane_issue import LaneIssue, elements_to_combine
-from hw.pe.lanes import LaneArray
+from hw.pe.lanes import LaneArray, read_access
 from hw.stream.queue import Queue
 
 __all__ = ["PECore"]
@@ -93,8 +93,7 @@ class PECore(wiring.Component):
             issue.settings.eq(self.settings),
             drain.settings.eq(self.settings),
             drain.done.eq(lanes.done),
-            lanes.read_bank.eq(drain.read_bank),
-            lanes.read_chunk.eq(drain.read_chunk),
+            *(getattr(lanes, name).eq(getattr(drain, name)) for name in read_access(config)),
             drain.read_data.eq(lanes.read_data),
         ]
         # Reading the weights takes the cycle between the operation and the lanes.

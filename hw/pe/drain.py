@@ -14,6 +14,7 @@ from hw.block_memory import NO_BYPASS, registered_read
 from hw.contracts import struct
 from hw.pe.chain import Chain
 from hw.pe.formats import PEConfig, pairs
+from hw.pe.lanes import read_access
 from hw.pe.requantiser import Requantiser
 from hw.reset import partly_reset
 from hw.stream.queue import Queue
@@ -25,6 +26,9 @@ __all__ = ["Drain"]
 _FEW, _MANY, _LONG = 2, 16, 8
 #: Cycles from a sum's place in its bank to the requantiser: choice of the lane, sum of the halves.
 _CHOICE = 2
+#: Cycles from the release of a bank of single chunks until a task that waited for it writes it: free, element, weights,
+#: operands, product, shift.
+_AHEAD = 6
 
 
 class Drain(wiring.Component):
@@ -46,14 +50,15 @@ class Drain(wiring.Component):
         A task has had its last operation; at most ``config.banks`` are under way.
     done : In(1)
         The sums of the oldest unfinished task are complete.
-    read_bank, read_chunk, read_data
+    read_bank, read_chunk, moves, read_data
         Access to the sums, see `hw.pe.lanes.LaneArray`.
     released : Out(1)
-        High for one cycle when the sums of a task have been read.
+        High for one cycle when the sums of a task have been read, or will have been before others are there.
     o : stream of ``config.row_beat``
-    complete, bank, element, digit, last_element
-        Number of tasks whose sums are complete; bank, first element of the group, and digit read next; the last
-        element of a row. Internal, named for proofs.
+    complete, there, waits, finishes, first_free, bank, element, digit, last_element
+        Number of tasks whose sums are complete; whether those of one can be read, and of single chunks those of another
+        one wait; the last group of one is read; the group with which a bank of single chunks is released; bank, first
+        element of the group, and digit read next; the last element of a row. Internal, named for proofs.
     credits, tags, packed, queue
         Free places for beats; descriptions of the groups under way, the oldest last; whether a beat is packed and
         waits for its place in the queue; the queue. Internal.
@@ -62,6 +67,8 @@ class Drain(wiring.Component):
     def __init__(self, config: PEConfig) -> None:
         self.config = config
         self.complete = Signal(range(config.banks + 1))
+        self.there, self.waits, self.finishes = Signal(), Signal(), Signal()
+        self.first_free = Signal(range(max(2, config.elements // config.ways)))
         self.bank = Signal(range(config.banks))
         self.element = Signal(range(config.max_out + config.ways))
         self.last_element = Signal(range(max(2, config.max_out)), reset_less=True)
@@ -89,8 +96,7 @@ class Drain(wiring.Component):
                 **biases,
                 "task": In(stream.Signature(config.task, always_ready=True)),
                 "done": In(1),
-                "read_bank": Out(range(config.banks)),
-                "read_chunk": Out(range(config.max_chunks)),
+                **{name: member.flip() for name, member in read_access(config).items()},
                 "read_data": In(data.ArrayLayout(signed(ACCUMULATOR_BITS), config.lanes)),
                 "released": Out(1),
                 "o": Out(stream.Signature(config.row_beat)),
@@ -131,14 +137,14 @@ class Drain(wiring.Component):
         """Keep the tasks' descriptions in a row of registers; return the oldest one.
 
         Each only loads the one in front of it, which costs no logic; a task's last operation is in the lanes for longer
-        than its description takes to the end of the row.
+        than its description takes to the end of the row. A bank of single chunks may be taken while it is still read.
         """
-        banks = self.config.banks
-        valid = Signal(banks)
-        words = [Signal(self.config.task, reset_less=True, name=f"task_{n}") for n in range(banks)]
+        count = self.config.banks + self.config.single
+        valid = Signal(count)
+        words = [Signal(self.config.task, reset_less=True, name=f"task_{n}") for n in range(count)]
         fronts = zip([self.task.payload, *words], [self.task.valid, *valid], strict=True)
         for n, (word, (front, comes)) in enumerate(zip(words, fronts, strict=False)):
-            with m.If(self.released | ~valid[n:].all()):
+            with m.If(self.finishes | ~valid[n:].all()):
                 m.d.sync += [word.eq(front), valid[n].eq(comes)]
         return words[-1]
 
@@ -158,16 +164,33 @@ class Drain(wiring.Component):
         m.d.sync += self.last_element.eq(last)
         m.d.comb += [
             # A beat begins only if there is a free place for it.
-            read.eq((complete != 0) & (~beat_start | (credits != 0))),
+            read.eq(self.there & (~beat_start | (credits != 0))),
             row_end.eq((element >> way_bits) == (self.last_element >> way_bits)),
             last_row.eq(~digits | (self.digit == len(DIGIT_BITS) - 1)),
             final.eq(row_end & last_row),
-            self.released.eq(read & final),
-            self.read_bank.eq(bank),
-            self.read_chunk.eq(element >> exact_log2(config.lanes)),
+            self.finishes.eq(read & final),
         ]
+        if config.single:
+            # A row is a beat, which is read without a pause.
+            last_group = self.last_element >> way_bits
+            m.d.comb += [
+                self.moves.eq(self.waits & (~self.there | self.finishes)),
+                self.released.eq(read & last_row & (group == self.first_free)),
+            ]
+            m.d.sync += [
+                self.waits.eq(self.done | (self.waits & ~self.moves)),
+                self.there.eq(self.moves | (self.there & ~self.finishes)),
+                self.first_free.eq(Mux(last_group > _AHEAD, last_group - _AHEAD, 0)),
+            ]
+        else:
+            m.d.comb += [
+                self.there.eq(complete != 0),
+                self.released.eq(self.finishes),
+                self.read_bank.eq(bank),
+                self.read_chunk.eq(element >> exact_log2(config.lanes)),
+            ]
         m.d.sync += [
-            complete.eq(complete + self.done - self.released),
+            complete.eq(complete + self.done - self.finishes),
             credits.eq(credits - (read & beat_start) + (self.o.valid & self.o.ready)),
         ]
         with m.If(read):
@@ -185,9 +208,9 @@ class Drain(wiring.Component):
             tag.row_end.eq(final),
             tag.address.eq(Cat((task.address + beat)[: config.counted_bits], task.address[config.counted_bits :])),
             *(after.eq(before) for before, after in pairwise(self.tags)),
-            Cover((complete != 0) & beat_start & (credits == 0), "no room for another beat"),
+            Cover(self.there & beat_start & (credits == 0), "no room for another beat"),
             Cover(complete == config.banks, "every bank waits to be read"),
-            Cover(self.done & self.released, "one task completes as another leaves"),
+            Cover(self.done & self.finishes, "one task completes as another leaves"),
         ]
         # The last group of a row may have elements behind the row's end, whose results are 0.
         valid = [read] + [read & (~row_end | (self.last_element[:way_bits] >= way)) for way in range(1, config.ways)]

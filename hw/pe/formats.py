@@ -145,7 +145,7 @@ class PEConfig(Parameters):
 
         With 2, a bank's latency through issue unit, lanes and drain limits tasks about as long as their row. Less so
         if rows have a single chunk: then banks are held beside the sums that add up, and a task takes one with its last
-        operation, not with its first.
+        operation, not with its first. Sums move from one to the other, in which they are read.
         """
         return 2 if self.single else min(4, max(2, 16 // self._row_chunks))
 

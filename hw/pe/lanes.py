@@ -1,6 +1,8 @@
 """Lane array: L multipliers, and L sums for every chunk of an output row."""
 
-from amaranth.hdl import Array, Cat, Elaboratable, Module, Mux, Signal, Value, signed
+from typing import Any
+
+from amaranth.hdl import Cat, Elaboratable, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -9,15 +11,23 @@ from contracts import ACCUMULATOR_BITS, VALUE_BITS
 from hw.pe.formats import PEConfig
 from hw.reset import partly_reset
 
-__all__ = ["LaneArray"]
+__all__ = ["LaneArray", "read_access"]
+
+
+def read_access(config: PEConfig) -> dict[str, Any]:
+    """Return the members of a `LaneArray`'s interface that say which sums are read."""
+    if config.single:
+        return {"moves": In(1)}
+    return {"read_bank": In(range(config.banks)), "read_chunk": In(range(config.max_chunks))}
 
 
 class LaneArray(wiring.Component):
     """Multiplies scalars with L values a cycle and adds to the sums of a chunk.
 
     There are several banks of sums: one task adds up while those before it are read. Tasks use them in turn, and
-    the caller starts no task before its bank has been read. If rows have a single chunk, a bank takes the sums of a
-    task with its last operation, which comes when the bank has been read.
+    the caller starts no task before its bank has been read. If rows have a single chunk, there are two banks beside the
+    sums that add up: the first takes the sums of a task with its last operation, which comes when they have a place,
+    and the second takes them from there, to be read. So no bit is chosen from two banks.
 
     Parameters
     ----------
@@ -30,10 +40,13 @@ class LaneArray(wiring.Component):
         High for one cycle when a task's sums are complete; its bank can be read from the next cycle on.
     read_bank, read_chunk : In
         Bank (0 for the first task after reset, then the next) and chunk to read.
+    moves : In(1)
+        Instead of these, if rows have a single chunk: sums move from the first to the second bank.
     read_data : Out
         The L sums of the chunk, in the same cycle.
     bank, operands, products, shifted
-        Bank that accumulates, and the registers of the three stages in front. Internal, named for proofs.
+        Bank that accumulates, unless rows have a single chunk, and the registers of the three stages in front.
+        Internal, named for proofs.
     """
 
     def __init__(self, config: PEConfig) -> None:
@@ -50,8 +63,7 @@ class LaneArray(wiring.Component):
             {
                 "i": In(stream.Signature(config.operation, always_ready=True)),
                 "done": Out(1),
-                "read_bank": In(range(config.banks)),
-                "read_chunk": In(range(config.max_chunks)),
+                **read_access(config),
                 "read_data": Out(data.ArrayLayout(signed(ACCUMULATOR_BITS), config.lanes)),
             }
         )
@@ -77,24 +89,25 @@ class LaneArray(wiring.Component):
             m.d.sync += value.eq(Mux(product.high, multiplied << config.high_bits, multiplied))
             values.append(value)
         m.d.comb += self.done.eq(add.valid & add.last)
-        m.d.sync += self.bank.eq(self.bank + self.done)
         if config.single:
             self._registers(m, values)
         else:
+            m.d.sync += self.bank.eq(self.bank + self.done)
             self._memory(m, values)
         return m
 
     def _registers(self, m: Module, values: list[Signal]) -> None:
-        """Add up in one register a lane, which moves to the bank, and is cleared, when a task is complete."""
+        """Add up in one register a lane, which moves on, and is cleared, when a task is complete."""
         for lane, value in enumerate(values):
             total = Signal.like(value, name=f"total_{lane}", reset_less=False)
-            kept = [Signal.like(value, name=f"kept_{lane}_{bank}") for bank in range(self.config.banks)]
-            sum_ = Signal.like(value, name=f"sum_{lane}")
-            m.d.comb += [sum_.eq(total + value), self.read_data[lane].eq(Array(kept)[self.read_bank])]
+            kept, read, sum_ = (Signal.like(value, name=f"{name}_{lane}") for name in ("kept", "read", "sum"))
+            m.d.comb += [sum_.eq(total + value), self.read_data[lane].eq(read)]
             with m.If(self.shifted.valid):
                 m.d.sync += total.eq(sum_)
             with m.If(self.done):
-                m.d.sync += [total.eq(0), Array(kept)[self.bank].eq(sum_)]
+                m.d.sync += [total.eq(0), kept.eq(sum_)]
+            with m.If(self.moves):
+                m.d.sync += read.eq(kept)
 
     def _memory(self, m: Module, values: list[Signal]) -> None:
         """Add up in the banks, which are read and written in the same cycle: distributed RAM."""

@@ -6,13 +6,14 @@ from operator import add, or_
 from typing import Any
 
 from amaranth.asserts import AnyConst, AnySeq
-from amaranth.hdl import Assert, Assume, Cat, Const, Elaboratable, Module, Signal, Value
+from amaranth.hdl import Assert, Assume, Cat, Const, Elaboratable, Module, Mux, Signal, Value
 from amaranth.utils import exact_log2
 
 from contracts import DIGIT_BITS
+from golden.pe.pe import AHEAD
 from hw.pe.drain import Drain
 from hw.pe.formats import PEConfig
-from hw.pe.lanes import LaneArray
+from hw.pe.lanes import LaneArray, read_access
 from sim.harness.formal import Proof
 
 #: The narrowest PE with rows of several beats.
@@ -51,8 +52,7 @@ class BooksSpec(Elaboratable):
             Assume((f_out >= 1) & (f_out <= config.max_out)),
             drain.o.ready.eq(AnySeq(1)),
             drain.done.eq(lanes.done),
-            lanes.read_bank.eq(drain.read_bank),
-            lanes.read_chunk.eq(drain.read_chunk),
+            *(getattr(lanes, name).eq(getattr(drain, name)) for name in read_access(config)),
             drain.read_data.eq(lanes.read_data),
             Assert(settled | (drain.complete == 0)),
             Assert(~settled | (drain.last_element == f_out - 1)),
@@ -105,16 +105,19 @@ class BooksSpec(Elaboratable):
         """Every task under way is counted once, and its bank is read only while nobody writes it."""
         config, banks = self.config, self.config.banks
         ends = reduce(add, (valid & last for valid, last in stages))
-        # What writes into a bank: of single chunks, only the last operation of a task.
-        writes = lanes.done if config.single else lanes.shifted.valid
+        writes = lanes.shifted.valid
         last_group = [element >> exact_log2(config.ways) for element in (drain.element, drain.last_element)]
-        m.d.comb += [
-            Assert(~(writes & (drain.complete != 0)) | (lanes.bank != drain.bank)),
-            Assert(~writes | (drain.complete < banks)),
-            Assert(~drain.released | ((drain.complete != 0) & (last_group[0] == last_group[1]))),
-        ]
-        if not config.single:
+        m.d.comb += Assert(~drain.finishes | (drain.there & (last_group[0] == last_group[1])))
+        if config.single:
+            given = self._single(m, lanes, drain, stages, last_group[1])
+            m.d.comb += Assert(free + ends + drain.complete == banks + given)
+        else:
             m.d.comb += [
+                Assert(drain.finishes == drain.released),
+                Assert(~writes | (drain.complete < banks)),
+                Assert(free + started + ends + drain.complete == banks),
+                Assert(~(writes & (drain.complete != 0)) | (lanes.bank != drain.bank)),
+                Assert(lanes.bank == (drain.bank + drain.complete)[: len(lanes.bank)]),
                 # An operation that is not the last is followed by others of its task.
                 *(
                     Assert(
@@ -123,14 +126,11 @@ class BooksSpec(Elaboratable):
                     for n, (valid, last) in enumerate(stages)
                 ),
             ]
-        taken = 0 if config.single else started
         m.d.comb += [
             Assert(free <= banks),
-            Assert(free + taken + ends + drain.complete == banks),
-            Assert(lanes.bank == (drain.bank + drain.complete)[: len(lanes.bank)]),
             Assert(drain.complete <= banks),
-            Assert((drain.complete == 0) | (drain.element <= drain.last_element)),
-            Assert((drain.complete != 0) | (drain.element == 0)),
+            Assert(~drain.there | (drain.element <= drain.last_element)),
+            Assert(drain.there | (drain.element == 0)),
             # Of digits, a bank is given back with the last one.
             Assert(drain.digit < len(DIGIT_BITS)),
             Assert(drain.settings.digits | (drain.digit == 0)),
@@ -141,6 +141,30 @@ class BooksSpec(Elaboratable):
         m.d.sync += full.eq(full | ((drain.complete == banks) & (free == 0)))
         if self.refuted:
             m.d.comb += Assert(~(full & drain.released & lanes.done & (free == 0)))
+
+    def _single(
+        self, m: Module, lanes: LaneArray, drain: Drain, stages: list[tuple[Value, Value]], last_group: Value
+    ) -> Value:
+        """Check the two banks of single chunks; return whether the one that is read is given back already."""
+        # The first bank is empty, or will be, when a task writes it; the second one is when sums move there.
+        group = drain.element >> exact_log2(self.config.ways)
+        last_row = ~drain.settings.digits | (drain.digit == len(DIGIT_BITS) - 1)
+        given, rest = drain.there & last_row & (group > drain.first_free), last_group - group
+        # The youngest task on its way may have the bank that is still read: it comes when that has been read.
+        over = drain.complete + reduce(add, (valid & last for valid, last in stages)) == self.config.banks + 1
+        late: Value = Const(1)
+        for cycles, (valid, last) in enumerate(reversed(stages)):
+            late = Mux(valid & last, rest <= cycles, late)
+        settled = Signal(2)
+        m.d.sync += settled.eq(Cat(1, settled))
+        m.d.comb += [
+            Assert(drain.complete == drain.there + drain.waits),
+            Assert(~lanes.done | ~drain.waits | drain.moves),
+            Assert(~drain.moves | (drain.waits & (~drain.there | drain.finishes))),
+            Assert(~settled.all() | (drain.first_free == Mux(last_group > AHEAD, last_group - AHEAD, 0))),
+            Assert(~over | (given & late)),
+        ]
+        return given
 
     def _beats(self, m: Module, drain: Drain) -> None:
         """Every beat begun has its place: free, in the queue, packed, on its way there, or being read."""
@@ -153,7 +177,7 @@ class BooksSpec(Elaboratable):
                 == drain.queue.depth + 1
             ),
             # A beat is read without a pause, and nothing comes while one is packed that waits.
-            Assert((place == 0) | (drain.complete != 0)),
+            Assert((place == 0) | drain.there),
             Assert(~drain.tags[0].valid | drain.tags[0].beat_end | (place != 0)),
             *(Assert(~old.valid | old.beat_end | young.valid) for young, old in pairwise(drain.tags)),
             Assert(~(drain.packed & ~drain.queue.i.ready & drain.tags[-1].valid)),

@@ -13,7 +13,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contracts import DIGIT_FEATURES
-from golden.pe.pe import SUM_LATENCY, Layer, Mode, Sizes, Task, cycles, digits_of, operations, sum_of_digits
+from golden.pe.pe import (
+    AHEAD,
+    CHAIN_LATENCY,
+    FEW_BEATS,
+    LONG_BEAT,
+    MANY_BEATS,
+    MOVE,
+    PACK_LATENCY,
+    SUM_LATENCY,
+    Layer,
+    Mode,
+    Sizes,
+    Task,
+    cycles,
+    digits_of,
+    operations,
+    sum_of_digits,
+)
 from hw.pe.factories import pe
 from hw.pe.formats import PEConfig
 from hw.pe.pe import PE
@@ -240,7 +257,11 @@ async def short_tasks_take_a_cycle_for_each_group_of_their_rows(dut: Any, part: 
     # The first task fills the pipeline, and a full beat leaves after its last element. Banks of long rows are taken
     # from the first operation on, those of single chunks with the last.
     groups, chunks = -(-f_out // config.ways), -(-f_out // config.lanes)
-    each = max(groups, (groups + (1 if config.single else chunks) + SUM_LATENCY) / config.banks)
+    bank = 1 + SUM_LATENCY + MOVE + max(1, groups - AHEAD) if config.single else chunks + SUM_LATENCY + groups
+    # From the place that a beat takes when it is read until it has left.
+    few = config.elements // config.ways >= LONG_BEAT
+    beat, places = groups + PACK_LATENCY + CHAIN_LATENCY, 1 + (FEW_BEATS if few else MANY_BEATS)
+    each = max(groups, bank / config.banks, beat / places)
     assert took <= 30 * each + 25
     expect_cycles(f"pe.pe.short_tasks.{config.lanes}x{config.data_width}.{config.ways}.{part}", took)
 
