@@ -37,7 +37,7 @@ from hw.memory.write_fence import FENCE
 from hw.pe.core import PECore
 from hw.pe.weight_memory import READERS, WeightMemory
 from hw.ring.formats import HaloRows, MadeRows
-from hw.stream.arbiter import merge
+from hw.stream.arbiter import merge, tagged
 from hw.stream.black_box import BlackBox
 from hw.stream.crossbar import Crossbar, route
 from hw.stream.queue import Queue
@@ -581,7 +581,11 @@ class CommunityEngine(wiring.Component):
         units = [unit.combined for unit in cluster.units]
         bits = exact_log2(len(units))
         sources = [*(combiner.o for combiner in cluster.combiners), cluster.combined_reader.o]
-        combined, row, source = merge(m, cluster.among("combined"), sources, community.pe.row_beat, wide=True)
+        rows, _, _ = merge(m, cluster.among("combined"), sources, community.pe.row_beat, wide=True)
+        # Who takes a row is chosen from many, which would decide what the combiners do.
+        m.submodules[cluster.among("routed")] = cut = Slice(tagged(community.pe.row_beat, len(sources)))
+        connect(m, rows, cut.i)
+        combined, row, source = cut.o, cut.o.payload.payload, cut.o.payload.source
         tag = community.tag_of(row)
         if progress := blocks.progress:
             m.d.comb += [
