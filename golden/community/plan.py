@@ -41,7 +41,7 @@ class Scheme:
     k
         Columns of a window, 2, 4 or 8.
     partners
-        Following columns that a column is compared with, at least 1.
+        Following columns that a column is compared with, at least 1; see `near`.
     columns
         Most columns of a record, shared sums included; the limit ends the forming of sums.
 
@@ -68,6 +68,14 @@ class Scheme:
     def room(self) -> int:
         """Most columns, as a planner knows it: none where nothing is shared."""
         return 0 if self.kind is Kind.NONE else self.columns
+
+    def near(self, columns: int) -> int:
+        """Return how many following columns each one of a record of so many columns is compared with.
+
+        Two less where there are more than an eighth of the most columns: those records take longest to plan.
+        """
+        fewer = max(self.partners - 2, min(self.partners, 2))
+        return fewer if columns > self.columns >> 3 else self.partners
 
     @property
     def operands(self) -> dict[str, int]:
@@ -241,12 +249,12 @@ def _windows(columns: Sequence[int], scheme: Scheme) -> Iterator[Task]:
 
 def _pairs(columns: Sequence[int], scheme: Scheme) -> Iterator[Task]:
     """Take columns in order; split off the intersection of each with the best of its partners, as a new column."""
-    rest = list(columns)
+    rest, partners = list(columns), scheme.near(len(columns))
     parts: list[tuple[int, int] | None] = [None] * len(rest)
     index = 0
     while index < len(rest):
         while rest[index].bit_count() > 1 and len(rest) < scheme.columns:
-            near = range(index + 1, min(len(rest), index + 1 + scheme.partners))
+            near = range(index + 1, min(len(rest), index + 1 + partners))
             # Of equal partners the nearest: max() keeps the first.
             partner = max(near, key=lambda other: (rest[index] & rest[other]).bit_count(), default=index)
             common = rest[index] & rest[partner] if partner != index else 0

@@ -23,7 +23,8 @@ class Planner(wiring.Component):
     *Pairs*: the intersection of the head with the best of its partners becomes a new column, and rounds of the same
     head go on until none saves an operation. Meanwhile the next head's round is on its way already; it is dropped if
     the head is split. A column with one row has no partners. A record with as many columns as
-    there may be stays whole, so the columns of the next record follow at once. *Windows*: the rows of k columns are
+    there may be stays whole, so the columns of the next record follow at once. Those of a long record have less
+    partners (`golden.community.plan.Scheme.near`). *Windows*: the rows of k columns are
     counted, some rows at a time; then each column is a round without partners, with the rows for which adding the sum
     and subtracting the excess takes fewer operations.
 
@@ -61,6 +62,8 @@ class Planner(wiring.Component):
         # The next request is a head; partners of the round that are left; it is the head's last one; all are made.
         self._loading, self._cut, self._ended = Signal(), Signal(), Signal(init=1)
         self._left = Signal(range(max(config.partners, *K_VALUES) + 1))
+        # Of each head of this record.
+        self._partners = Signal(range(config.partners + 1))
         # Of a window: its first column, its columns, the rows that are counted, and whether it has a sum.
         self._start, self._size = Signal(config.column_bits), Signal(range(max(K_VALUES) + 1))
         self._group, self._sums = Signal(range(max(2, config.width))), Signal()
@@ -137,7 +140,7 @@ class Planner(wiring.Component):
                 m.d.sync += [
                     self._head.eq(self._index),
                     self._column.eq(self._index + 1),
-                    self._left.eq(self.config.partners),
+                    self._left.eq(self._partners),
                     *(mark.eq(0) for mark in (self._loading, self._ended)),
                 ]
                 with m.If(self._full):
@@ -186,8 +189,10 @@ class Planner(wiring.Component):
         m.d.sync += last_sum.eq(tail >= self.settings.limit)
         with m.If(self._begins):
             rows, full = self.i.payload.rows, Signal()
+            fewer = max(config.partners - 2, min(config.partners, 2))
             m.d.comb += full.eq(rows >= self.settings.limit)
             m.d.sync += [
+                self._partners.eq(Mux(rows > self.settings.limit >> 3, fewer, config.partners)),
                 self._tail.eq(rows),
                 self._full.eq(full),
                 self._whole.eq(full & ~self.settings.windows),
@@ -233,7 +238,7 @@ class Planner(wiring.Component):
             m.d.sync += [
                 self._ended.eq(request.end),
                 self._cut.eq(0),
-                self._left.eq(Mux(self._loading, self.config.partners, self._left - 2)),
+                self._left.eq(Mux(self._loading, self._partners, self._left - 2)),
                 self._loading.eq(request.last),
                 self._column.eq(Mux(self._loading, following, behind)),
             ]
