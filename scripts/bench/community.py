@@ -186,7 +186,7 @@ def bench(
             [
                 ("multipliers", found["lanes"]),
                 ("cycles, location included", f"{found['cycles']:,}, at least {found['limit_cycles']:,}"),
-                *((f"  layer {layer} {opcode}", f"{cycles:,}") for layer, opcode, cycles in found["phases"]),
+                *((f"  layer {phase.layer} {phase.opcode}", f"{phase.cycles:,}") for phase in found["phases"]),
                 (f"cycles of gather PEs with {found['gather_lanes']} multipliers", f"{found['gather_cycles']:,}"),
                 ("utilisation", f"{found['utilisation']:.1%}"),
                 *((f"  published, {who}", f"{share:.0%}") for who, share in PUBLISHED.items()),
