@@ -247,7 +247,8 @@ def waveform(directory: Path) -> Path | None:
 
 def _run_directory(made: Build) -> Path:
     """Return a directory of its own for each pytest test, so that what a failure leaves can be found."""
-    test = os.environ.get("PYTEST_CURRENT_TEST", f"plain-{os.getpid()}").split(" ")[0]
+    # Parameters may have spaces; behind the last one is the stage of the test.
+    test = os.environ.get("PYTEST_CURRENT_TEST", f"plain-{os.getpid()} ()").rpartition(" ")[0]
     base = SIM_DIR / "runs" / made.directory.name / re.sub(r"[^\w.-]+", "_", test.removeprefix("tb/"))
     count = sum(1 for result in completed if result.directory.parent == base)
     return base / str(count)
