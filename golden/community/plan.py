@@ -72,7 +72,7 @@ class Scheme:
     def near(self, columns: int) -> int:
         """Return how many following columns each one of a record of so many columns is compared with.
 
-        Two less where there are more than an eighth of the most columns: those records take longest to plan.
+        Two fewer where there are more than an eighth of the most columns: those records take longest to plan.
         """
         fewer = max(self.partners - 2, min(self.partners, 2))
         return fewer if columns > self.columns >> 3 else self.partners

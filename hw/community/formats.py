@@ -43,7 +43,7 @@ class CommunityConfig(Parameters):
     columns
         Most vectors of a record, shared sums included: more than `width`.
     partners
-        Columns after a column that it is compared with; two less in records of more than an eighth of `columns`.
+        Columns after a column that it is compared with; two fewer in records of more than an eighth of `columns`.
     max_out
         Largest number of output features.
     weight_rows

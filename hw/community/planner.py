@@ -23,10 +23,10 @@ class Planner(wiring.Component):
     *Pairs*: the intersection of the head with the best of its partners becomes a new column, and rounds of the same
     head go on until none saves an operation. Meanwhile the next head's round is on its way already; it is dropped if
     the head is split. A column with one row has no partners. A record with as many columns as
-    there may be stays whole, so the columns of the next record follow at once. Those of a long record have less
-    partners (`golden.community.plan.Scheme.near`). *Windows*: the rows of k columns are
-    counted, some rows at a time; then each column is a round without partners, with the rows for which adding the sum
-    and subtracting the excess takes fewer operations.
+    there may be stays whole, so the columns of the next record follow at once. Those of a long record have
+    fewer partners (`golden.community.plan.Scheme.near`). *Windows*: the rows of k columns are counted, some rows at a
+    time; then each column is a round without partners, with the rows for which adding the sum and subtracting the
+    excess takes fewer operations.
 
     Parameters
     ----------

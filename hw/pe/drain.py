@@ -47,7 +47,7 @@ class Drain(wiring.Component):
     bias_write : stream of ``config.bias_write``, always ready
         Only if it aggregates.
     task : stream of ``config.task``, always ready
-        A task has had its last operation; at most ``config.banks`` are under way.
+        A task has had its last operation; at most ``config.banks`` are under way, of single chunks one more.
     done : In(1)
         The sums of the oldest unfinished task are complete.
     read_bank, read_chunk, moves, read_data
@@ -189,6 +189,7 @@ class Drain(wiring.Component):
                 self.read_bank.eq(bank),
                 self.read_chunk.eq(element >> exact_log2(config.lanes)),
             ]
+            m.d.sync += bank.eq(bank + self.finishes)
         m.d.sync += [
             complete.eq(complete + self.done - self.finishes),
             credits.eq(credits - (read & beat_start) + (self.o.valid & self.o.ready)),
@@ -198,7 +199,7 @@ class Drain(wiring.Component):
             with m.If(row_end):
                 m.d.sync += [element.eq(0), beat.eq((beat | in_granule) + 1), self.digit.eq(self.digit + 1)]
             with m.If(final):
-                m.d.sync += [beat.eq(0), self.digit.eq(0), bank.eq(bank + 1)]
+                m.d.sync += [beat.eq(0), self.digit.eq(0)]
         # The description of a group, which travels beside it.
         tag = self.tags[0]
         m.d.sync += [
