@@ -43,8 +43,16 @@ BLOCKS: tuple[Block, ...] = (
         parameters={"shape": 32, "count": 4},
         bench="tb.stream.test_arbiter",
         bench_factory="tb.stream.test_arbiter:arbiter",
-        bench_parameters={"count": 3},
+        bench_parameters={"count": 3, "wide": False},
         formal="tb.stream.formal_arbiter",
+    ),
+    Block(
+        name="stream.wide_arbiter",
+        factory="hw.stream.arbiter:Arbiter",
+        parameters={"shape": 256, "count": 4, "wide": True},
+        bench="tb.stream.test_arbiter",
+        bench_factory="tb.stream.test_arbiter:arbiter",
+        bench_parameters={"count": 3, "wide": True},
     ),
     Block(
         name="stream.crossbar",

@@ -83,6 +83,7 @@ def test_blocks_are_found_by_name_area_and_all() -> None:
         "stream.slice",
         "stream.crossing",
         "stream.arbiter",
+        "stream.wide_arbiter",
         "stream.crossbar",
     ]
     assert find("all") == list(BLOCKS)
