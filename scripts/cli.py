@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
+import threading
 import warnings
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from amaranth.hdl import UnusedElaboratable
@@ -58,6 +61,8 @@ FAILED = 1
 REFUSED = 2
 #: Exit status after SIGINT, by convention and by typer.
 INTERRUPTED = 130
+#: Seconds after which an interrupt that was dropped comes again.
+_AGAIN = 0.05
 
 
 def _finish(good: bool) -> None:
@@ -521,6 +526,16 @@ add_dnp_to(app)
 add_soc_to(app)
 
 
+def _undropped(raised: Any) -> None:
+    """Let an interrupt come again that came in a destructor, where Python drops it; say what else was raised there."""
+    if issubclass(raised.exc_type, KeyboardInterrupt):
+        again = threading.Timer(_AGAIN, os.kill, (os.getpid(), signal.SIGINT))
+        again.daemon = True
+        again.start()
+    else:
+        sys.__unraisablehook__(raised)
+
+
 def main() -> None:
     """Run the program; a request that cannot be carried out ends in one line and status 2, SIGINT in one and 130."""
     from typer.exceptions import TyperException
@@ -531,6 +546,7 @@ def main() -> None:
 
     # Components are also made only to ask for their ports.
     warnings.simplefilter("ignore", UnusedElaboratable)
+    sys.unraisablehook = _undropped
     try:
         status = app(standalone_mode=False)
     except TyperException as error:

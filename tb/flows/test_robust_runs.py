@@ -79,6 +79,28 @@ def test_a_killed_run_leaves_the_folder_usable(number: signal.Signals, steps: tu
     assert sorted(path.name for path in out.iterdir()) == FILES
 
 
+def test_an_interrupt_in_a_destructor_is_not_lost() -> None:
+    """Python drops what a destructor raises: an interrupt that comes there has to come again."""
+    program = """
+import signal, sys, time
+from scripts import cli
+
+class Dying:
+    def __del__(self):
+        signal.raise_signal(signal.SIGINT)
+
+@cli.app.command()
+def dies() -> None:
+    Dying()
+    time.sleep(60)
+
+sys.argv = ["atoll", "dies"]
+cli.main()
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (cli.INTERRUPTED, "atoll: interrupted\n")
+
+
 def test_two_runs_share_a_folder(tmp_path: Path) -> None:
     """Each is right, and the files are those of one of them."""
     names = ["karate", "synthetic:erdos,nodes=40,degree=4"]
