@@ -174,6 +174,7 @@ class Drain(wiring.Component):
             # A row is a beat, which is read without a pause.
             last_group = self.last_element >> way_bits
             m.d.comb += [
+                complete.eq(self.there + self.waits),
                 self.moves.eq(self.waits & (~self.there | self.finishes)),
                 self.released.eq(read & last_row & (group == self.first_free)),
             ]
@@ -189,11 +190,11 @@ class Drain(wiring.Component):
                 self.read_bank.eq(bank),
                 self.read_chunk.eq(element >> exact_log2(config.lanes)),
             ]
-            m.d.sync += bank.eq(bank + self.finishes)
-        m.d.sync += [
-            complete.eq(complete + self.done - self.finishes),
-            credits.eq(credits - (read & beat_start) + (self.o.valid & self.o.ready)),
-        ]
+            m.d.sync += [
+                complete.eq(complete + self.done - self.finishes),
+                bank.eq(bank + self.finishes),
+            ]
+        m.d.sync += credits.eq(credits - (read & beat_start) + (self.o.valid & self.o.ready))
         with m.If(read):
             m.d.sync += [element.eq(element + config.ways), beat.eq(beat + beat_end)]
             with m.If(row_end):
