@@ -18,7 +18,6 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-import tempfile
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -45,7 +44,7 @@ SIM_DIR = ROOT / "build" / "sim"
 #: Where simulators keep Python's bytecode.
 BYTECODE = ROOT / "build" / "bytecode"
 #: Changes when the way of building does, so that old programs are not used.
-RECIPE = 8
+RECIPE = 9
 #: Lint rules that generated Verilog breaks by its nature. UNOPTFLAT, LATCH and MULTIDRIVEN stay fatal.
 WAIVED = (
     "WIDTHEXPAND", "WIDTHTRUNC", "CASEINCOMPLETE", "CASEOVERLAP", "UNSIGNED",
@@ -57,8 +56,8 @@ EXPANDED = "2"
 #: Bytes of C++ up to which a design is compiled in one go, which is faster, and the program is as fast; larger designs
 #: are compiled file by file. Either way their seldom used halves are not optimised.
 TOGETHER_MOST = 10_000_000
-#: Objects of Verilator's runtime, the same for all designs with the same options.
-RUNTIME_OBJECTS = ("verilated.o", "verilated_vpi.o", "verilated_threads.o", "verilated_cov.o", "verilated_fst_c.o")
+#: Objects of Verilator's runtime, of which a design takes some: the same for all with the same options.
+RUNTIME_OBJECTS = tuple(f"verilated{part}.o" for part in ("", "_vpi", "_dpi", "_threads", "_cov", "_fst_c", "_vcd_c"))
 
 
 #: Programs of the operating system that building takes, with what they are for.
@@ -435,13 +434,9 @@ def _blocks(blocks: Sequence[str], top: str) -> str:
 
 
 def _keep_runtime(objects: Path, runtime: Path) -> None:
-    if runtime.exists():
-        return
-    runtime.parent.mkdir(parents=True, exist_ok=True)
-    fresh = Path(tempfile.mkdtemp(prefix=f"{runtime.name}.", dir=runtime.parent))
+    runtime.mkdir(parents=True, exist_ok=True)
     for name in RUNTIME_OBJECTS:
-        if (objects / name).exists():
-            shutil.copyfile(objects / name, fresh / name)
-    with contextlib.suppress(OSError):  # another worker was first
-        fresh.rename(runtime)
-    shutil.rmtree(fresh, ignore_errors=True)
+        if (objects / name).exists() and not (runtime / name).exists():
+            fresh = runtime / f"{name}.{os.getpid()}"
+            shutil.copyfile(objects / name, fresh)
+            fresh.replace(runtime / name)

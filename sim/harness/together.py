@@ -1,4 +1,4 @@
-"""Prints one C++ file that includes those named: a design in one go, its seldom used halves not optimised.
+"""Prints one C++ file that includes those named: a program in one go, its seldom used halves not optimised.
 
 Takes the place of Verilator's own includer, with the same arguments. What runs once, which is two fifths of a chiplet's
 C++, takes as long to optimise as what runs every cycle.
