@@ -11,7 +11,14 @@ from hw.dnp.neural_unit import NeuralConfig
 from hw.machine import Units
 from hw.ring.formats import RingConfig
 
-__all__ = ["MachineConfig"]
+__all__ = ["MachineConfig", "design_name"]
+
+
+def design_name(chiplet: GatherChipletConfig | CommunityChipletConfig, chiplets: int) -> str:
+    """Return the name of a design: a chiplet, or a ring of them."""
+    if chiplets > 1:
+        return f"ring_{chiplets}"
+    return "community_chiplet" if chiplet.kind == "community" else "chiplet"
 
 
 @dataclass(frozen=True)
@@ -65,9 +72,7 @@ class MachineConfig(Parameters):
     @property
     def name(self) -> str:
         """Name of the design."""
-        if self.chiplets > 1:
-            return f"ring_{self.chiplets}"
-        return "community_chiplet" if self.chiplet.kind == "community" else "chiplet"
+        return design_name(self.chiplet, self.chiplets)
 
     @property
     def community(self) -> CommunityChipletConfig | None:

@@ -146,7 +146,7 @@ def bench(
             jobs.append(BatchJob([image], [roots], Settings(limit=_LIMIT)))
     with tempfile.TemporaryDirectory() as folder:
         units = sizes.units
-        found, _ = run_jobs(sizes.chiplet, jobs, Path(folder), name="attributes", units=units)
+        found, _ = run_jobs(sizes.chiplet, jobs, Path(folder), units=units)
     points = [
         _point(name, order, problem, roots, job.images[0], ran, sizes)
         for (name, order, problem, roots), job, ran in zip(cases, jobs, found, strict=True)

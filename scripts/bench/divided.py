@@ -178,7 +178,7 @@ def _measure(config: str, sizes: MachineConfig, graphs: Mapping[str, str], batch
             jobs.append(_Counted(images, shares, Settings(limit=_LIMIT, settle=sizes.chiplet.settling)))
     with tempfile.TemporaryDirectory() as folder:
         found, _ = run_jobs(
-            sizes.chiplet, jobs, Path(folder), name="divided_machine", units=sizes.units, ring=sizes.ring
+            sizes.chiplet, jobs, Path(folder), units=sizes.units, ring=sizes.ring
         )  # fmt: skip
     return [
         _point(config, name, problem, sizes, jobs[at : at + _WAYS], found[at : at + _WAYS])

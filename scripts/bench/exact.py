@@ -45,7 +45,6 @@ def run_exactly(
     config: str | MachineConfig,
     chiplets: int,
     networks: Mapping[str, tuple[Problem, Sequence[LayerResult]]],
-    title: str,
     placement: str = "tiles",
     choices: Mapping[str, Choice] | None = None,
 ) -> Exact:
@@ -57,8 +56,6 @@ def run_exactly(
         The machine.
     networks
         By name: a network on a graph, and its exact results in the order of the graph.
-    title
-        Of the simulator.
     placement
         As for `scripts.flows.simulations.place`.
     choices
@@ -80,12 +77,12 @@ def run_exactly(
         except InputError as error:
             refused[name] = str(error)
     with tempfile.TemporaryDirectory() as folder:
-        outcomes, _ = run_jobs(sizes.chiplet, list(jobs.values()), Path(folder), name=title, ring=sizes.ring)
+        outcomes, _ = run_jobs(sizes.chiplet, list(jobs.values()), Path(folder), ring=sizes.ring)
     done = {name: Done(job, outcome) for (name, job), outcome in zip(jobs.items(), outcomes, strict=True)}
     for name, (_, outcome) in done.items():
         problem, exact = networks[name]
         moved = placed[name].problem
         wrong = mismatches(exact if moved is problem else moved, outcome)
-        assert not any(outcome.errors), f"{name} on {title}: errors {outcome.errors}"
-        assert not wrong, f"{name} on {title}: {wrong[0]}"
+        assert not any(outcome.errors), f"{name} on {chiplets} {sizes.name}: errors {outcome.errors}"
+        assert not wrong, f"{name} on {chiplets} {sizes.name}: {wrong[0]}"
     return Exact(sizes, done, refused)

@@ -120,7 +120,7 @@ def _grow(config: str, placement: str, kinds: Mapping[str, str], sizes: Sequence
             graph = load(f"synthetic:{spec},nodes={nodes},{FEATURES}")
             problem = random_problem(graph, Model.GCN, list(HIDDEN), 0)
             given[f"{name}, {nodes}"] = name, problem, infer(problem)
-    found = run_exactly(config, 1, {case: entry[1:] for case, entry in given.items()}, "growth", placement)
+    found = run_exactly(config, 1, {case: entry[1:] for case, entry in given.items()}, placement)
     assert not found.refused, next(iter(found.refused.items()))
     points = []
     for case, (name, problem, exact) in given.items():

@@ -159,7 +159,7 @@ def _on(
     machine = f"{config} x {chiplets}"
     networks = {name: (problem, exact[name]) for name, problem in problems.items()}
     placement = "communities" if chiplets > 1 and load_machine(config, chiplets).community else "tiles"
-    sizes, done, refused = run_exactly(config, chiplets, networks, f"networks_{config}_{chiplets}", placement)
+    sizes, done, refused = run_exactly(config, chiplets, networks, placement)
     runs = []
     for name, problem in problems.items():
         least, bound = compulsory_bytes(problem), least_cycles(sizes, problem, exact[name])

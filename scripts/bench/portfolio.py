@@ -136,7 +136,7 @@ def bench(
     runs: list[Run] = []
     refused: list[dict[str, str]] = []
     for engine, config in ENGINES.items():
-        found = run_exactly(config, 1, given, f"portfolio_{engine}")
+        found = run_exactly(config, 1, given)
         refused += [
             {"graph": cases[case][0], "engine": engine, "error": error} for case, error in found.refused.items()
         ]

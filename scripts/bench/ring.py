@@ -68,7 +68,6 @@ def _measured(graph: Graph, placement: Placement, directory: Path) -> dict[str, 
         [Job(build_images(problem, placement), Settings(limit=100_000_000))],
         directory,
         ring=RingConfig(chiplets=placement.chiplets, max_out=ELEMENTS),
-        name="ring_bench",
     )
     words = [link["feature_words"] + link["partial_words"] for link in outcome.links]
     return {

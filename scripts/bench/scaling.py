@@ -129,9 +129,7 @@ def bench(
             given = {graph: _network(graph) for graph in strong}
             given |= {graph: _network(_grown(kind, count)) for graph, kind in weak.items()}
             sizes = machine_of(ring.config, count)
-            # The name of a module.
-            title = f"scaling_{Path(ring.config).stem}_{count}".replace("-", "_")
-            found = run_exactly(sizes, count, given, title, ring.placement if count > 1 else "tiles")
+            found = run_exactly(sizes, count, given, ring.placement if count > 1 else "tiles")
             assert not found.refused, next(iter(found.refused.items()))
             for graph, (problem, exact) in given.items():
                 outcome = found.done[graph].outcome

@@ -101,8 +101,7 @@ def bench(
         for scheme, choice in SCHEMES.items():
             case = f"{name}, {scheme}"
             cases[case], given[case], choices[case] = (name, scheme), (problem, exact), choice
-    # The portfolio's title, so that both have the same simulator.
-    found = run_exactly(config, 1, given, "portfolio_community", choices=choices)
+    found = run_exactly(config, 1, given, choices=choices)
     assert not found.refused, next(iter(found.refused.items()))
     runs = [_figures(*cases[case], given[case][0], done) for case, done in found.done.items()]
     means = _means(runs)

@@ -117,9 +117,7 @@ def bench(
         jobs = [SessionJob(plan.sessions, settings) for plan in plans]
         with tempfile.TemporaryDirectory() as folder:
             # The simulator is that of `atoll run`.
-            outcomes, _ = run_jobs(
-                machine.chiplet, jobs, Path(folder), name=machine.name, ring=machine.ring, hosted=True
-            )
+            outcomes, _ = run_jobs(machine.chiplet, jobs, Path(folder), ring=machine.ring, hosted=True)
         points += [_point(name, machine, *case) for case in zip(sizes, plans, outcomes, strict=True)]
     _print(points)
     found = [{**asdict(each), "latency": each.latency, "graphs_per_million_cycles": each.rate} for each in points]

@@ -374,11 +374,9 @@ def _built(
     """Build the simulator of a machine and run jobs on it, which take `least` cycles or more."""
     steps.step(building(what))
     size = max(job.size for job in jobs)
-    build_machine(sizes.chiplet, sizes.units, sizes.ring, name=sizes.name, size=size, hosted=True)
+    build_machine(sizes.chiplet, sizes.units, sizes.ring, size=size, hosted=True)
     with steps.simulating(simulating(what), lambda: cycles_so_far(folder), least) as ended:
-        left, simulation = run_jobs(
-            sizes.chiplet, jobs, folder, name=sizes.name, units=sizes.units, ring=sizes.ring, hosted=True
-        )
+        left, simulation = run_jobs(sizes.chiplet, jobs, folder, units=sizes.units, ring=sizes.ring, hosted=True)
         ended(simulation.cycles)
     return left, simulation
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from hw.chiplet.config import GatherChipletConfig
 from hw.community.config import CommunityChipletConfig
+from hw.config import design_name
 from hw.host.hosted import Hosted
 from hw.machine import Units, machine_of
 from hw.ring.formats import RingConfig
@@ -30,19 +31,16 @@ def build_machine(
     units: Units | None = None,
     ring: RingConfig | None = None,
     *,
-    name: str,
     size: int,
     hosted: bool = False,
     options: BuildOptions | None = None,
 ) -> Build:
-    """Build the simulator of a machine, or of a ring of them.
+    """Build the simulator of a machine, or of a ring of them: one for all with the same sizes.
 
     Parameters
     ----------
     config, units, ring
         As for `hw.machine.machine_of`.
-    name
-        Of the top.
     size
         Of each memory, in bytes at least.
     hosted
@@ -50,13 +48,14 @@ def build_machine(
     options
         Of the build.
     """
+    name = design_name(config, ring.chiplets if ring else 1)
 
     def make() -> Build:
         # A gather chiplet that is alone is small enough to be compiled in one piece.
         component = machine_of(config, units, ring, once=ring is not None or config.kind != "gather")
         return build_component(Hosted(component) if hosted else component, config.port, ring, name, size, options)
 
-    return remembered((config, units, ring, name, _depth(size, config.port), hosted, options), make)
+    return remembered((config, units, ring, _depth(size, config.port), hosted, options), make)
 
 
 def build_component(
@@ -79,8 +78,10 @@ def build_component(
         A chiplet; a ring has as many as `ring` allows.
     port
         Address and data width of its memory port, in bits.
-    ring, name, size, options
+    ring, size, options
         As for `build_machine`.
+    name
+        Of the top.
     """
     design, options = f"{name}_chiplet", options or BuildOptions()
     # The rules hold for streams of a chiplet that is alone: on a ring one may be reset in the middle of a transfer.

@@ -46,7 +46,6 @@ def run_jobs(
     jobs: Sequence[AnyJob[T]],
     directory: Path,
     *,
-    name: str = "machine",
     units: Units | None = None,
     ring: RingConfig | None = None,
     hosted: bool = False,
@@ -63,8 +62,6 @@ def run_jobs(
         ``ring.chiplets``.
     directory
         For files; it must exist.
-    name
-        Of the top, for the summary.
 
     Returns
     -------
@@ -77,7 +74,7 @@ def run_jobs(
         If a run does not complete.
     """
     size = max((job.size for job in jobs), default=1)
-    made = build_machine(config, units, ring, name=name, size=size, hosted=hosted, options=options)
+    made = build_machine(config, units, ring, size=size, hosted=hosted, options=options)
     result = _simulate(made, config, ring, jobs, directory)
     return pickle.loads((directory / machine.OUTCOMES).read_bytes()), result
 
@@ -89,8 +86,10 @@ def run_component(component: Chiplet, jobs: Sequence[AnyJob[Any]], directory: Pa
     ----------
     component
         A chiplet with a ring interface; there are as many as its ring may have.
-    jobs, directory, name
+    jobs, directory
         As for :func:`run_jobs`.
+    name
+        Of the top, for the summary.
 
     Raises
     ------

@@ -138,7 +138,7 @@ def test_batches_are_bit_exact(tmp_path: Path, streamed: bool, units: Units) -> 
         assert image.streamed == (streamed and features == 14)
         jobs.append(BatchJob([image], [batches], Settings(latency=20, stall=0.2)))
     config = replace(GATHER, scratch_lines=scratch)
-    ran, _ = run_jobs(config, jobs, tmp_path, name="batch_machine", units=units)
+    ran, _ = run_jobs(config, jobs, tmp_path, units=units)
     for whole, out in zip(problems, ran, strict=True):
         check(whole, PLAN, batches, out)
         assert sum(each.batch["positions"] for each in out) > 5 * CORE.attribute.slots
@@ -168,8 +168,7 @@ def test_batches_run_beyond_4_gib(hosted: bool, ring: RingConfig | None, tmp_pat
         origin = (0x2B << 32) - min(image.graph[0].address for image in images) // 4096 * 4096
         assert all(origin % (1 << 32) + image.attributes.address > 1 << 32 for image in images)
         jobs.append(BatchJob(images, shares, Settings(latency=20, stall=0.2, origin=origin)))
-    name = "wide_hosted" if hosted else "wide_ring" if ring else "wide_batches"
-    ran, _ = run_jobs(config, jobs, tmp_path, name=name, units=units, ring=ring, hosted=hosted)
+    ran, _ = run_jobs(config, jobs, tmp_path, units=units, ring=ring, hosted=hosted)
     for out in ran:
         check(whole, PLAN, batches, out)
 
@@ -246,7 +245,7 @@ def test_what_cannot_be_read_ends_the_run(tmp_path: Path, units: Units) -> None:
         image = BatchImage(whole, PLAN, 7, targets, scratch_lines=SCRATCH, streamed=streamed)
         config = replace(GATHER, scratch_lines=SCRATCH)
         job = Faults([image], [batches], Settings(latency=20), (90, 250, 700, 1500))
-        (ran,), _ = run_jobs(config, [job], tmp_path, name="batch_machine", units=units)
+        (ran,), _ = run_jobs(config, [job], tmp_path, units=units)
         check(whole, PLAN, batches, ran)
 
 
@@ -276,7 +275,7 @@ def test_every_chiplet_has_batches_of_its_own(
         ]
         job = BatchJob(images, shares, Settings(latency=20, stall=stall))
         sizes = replace(config, scratch_lines=SCRATCH)
-        (ran,), _ = run_jobs(sizes, [job], tmp_path, name="batch_machine", units=units, ring=ring)
+        (ran,), _ = run_jobs(sizes, [job], tmp_path, units=units, ring=ring)
         check(whole, PLAN, batches, ran)
         assert [out.chiplet for out in ran] == [0, 0, 0, *([2, 2] if ring else [0, 0])]
 

@@ -65,7 +65,7 @@ def images(
 
 
 def run(jobs: Sequence[BatchJob], directory: Path) -> list[list[Ran]]:
-    return run_jobs(CONFIG, jobs, directory, name="divided_machine", units=COPYING, ring=RING)[0]
+    return run_jobs(CONFIG, jobs, directory, units=COPYING, ring=RING)[0]
 
 
 @given(
@@ -189,7 +189,7 @@ def test_several_processors_know_the_copies(tmp_path: Path) -> None:
         [batches[:2], batches[2:3], [], batches[3:]],
         Settings(latency=20, stall=0.1),
     )
-    (ran,), _ = run_jobs(CONFIG, [job], tmp_path, name="divided_machine", units=copying(DIVIDED, 16), ring=RING)
+    (ran,), _ = run_jobs(CONFIG, [job], tmp_path, units=copying(DIVIDED, 16), ring=RING)
     check(whole, PLAN, batches, ran)
 
 
@@ -199,7 +199,7 @@ def test_a_ring_may_have_no_scratchpads(tmp_path: Path) -> None:
     whole, batches = problem(), roots(7, 3, 1, 6)
     parts = [BatchImage(whole, PLAN, 7, share=share) for share in shares_of(np.asarray([0, 20, 40, 60, 80]))]
     job = BatchJob(parts, [batches[:2], batches[2:3], [], batches[3:]], Settings(latency=20, stall=0.1))
-    (ran,), _ = run_jobs(GATHER, [job], tmp_path, name="divided_machine", units=UNITS, ring=RING)
+    (ran,), _ = run_jobs(GATHER, [job], tmp_path, units=UNITS, ring=RING)
     check(whole, PLAN, batches, ran)
 
 

@@ -97,7 +97,7 @@ def test_batches_with_attributes_of_edges_are_bit_exact(tmp_path: Path, streamed
         problems.append(whole)
         jobs.append(BatchJob([image], [batches], Settings(latency=20, stall=0.2)))
     config = replace(GATHER, scratch_lines=SCRATCH)
-    ran, _ = run_jobs(config, jobs, tmp_path, name="edge_machine", units=units)
+    ran, _ = run_jobs(config, jobs, tmp_path, units=units)
     for whole, out in zip(problems, ran, strict=True):
         check(whole, PLAN, batches, out)
         # Each position asks for two rows, and some are there already: the same path as those of nodes.
@@ -115,7 +115,7 @@ def test_rows_of_edges_that_cannot_be_read_end_the_run(tmp_path: Path) -> None:
         edges = image.attributes.address + 80 * image.attributes.row_bytes
         bad = range(edges, image.attributes.address + image.attributes.bytes)
         job = Faults([image], [batches], Settings(latency=20), (90, 250, 700, 1500), bad)
-        (ran,), _ = run_jobs(config, [job], tmp_path, name="edge_machine", units=UNITS)
+        (ran,), _ = run_jobs(config, [job], tmp_path, units=UNITS)
         check(whole, PLAN, batches, ran)
 
 
@@ -125,7 +125,7 @@ def test_community_pes_take_attributes_of_edges(tmp_path: Path) -> None:
     image = BatchImage(whole, PLAN, 7, limits=LIMITS, scratch_lines=SCRATCH, streamed=True)
     sizes = replace(community(partials=False), scratch_lines=SCRATCH)
     job = BatchJob([image], [batches], Settings(latency=20, stall=0.2))
-    (ran,), _ = run_jobs(sizes, [job], tmp_path, name="edge_machine", units=UNITS)
+    (ran,), _ = run_jobs(sizes, [job], tmp_path, units=UNITS)
     check(whole, PLAN, batches, ran)
 
 

@@ -10,7 +10,6 @@ from scipy import sparse
 
 from contracts import COMMANDS, LINE_BYTES, Combination, Error, Model, Opcode, RegionKind
 from contracts.communities import K_VALUES
-from contracts.dnp.config import ProcessorConfig
 from contracts.weights import WeightRoom
 from golden.community.image import build_community_image, tiles_of
 from golden.community.layer import operations_of
@@ -25,13 +24,12 @@ from golden.locator.partition import partition
 from golden.locator.schedule import Schedule
 from golden.model.activation import RELU
 from golden.model.network import Problem
-from hw.dnp.neural_unit import NeuralConfig
 from hw.machine import Units
 from sim.models.activity import WINDOW, activity
 from sim.problems import CORNERS, DIRECTED, corner_graph, directed_graph, random_graph, random_problem, rooted_problem
 from sim.runner.jobs import Job, Outcome, Settings, mismatches
 from sim.runner.run import run_jobs
-from tb.community.configurations import chiplet_config
+from tb.community.configurations import NEURAL, chiplet_config
 from tb.harness.marks import full
 from tb.locator.graphs import many_hubs
 
@@ -62,16 +60,14 @@ LIMITS = Limits(64, 64, 64, 8)
 #: What the small chiplet has room for, and less.
 WEIGHTS = WeightRoom(8, 128, 20)
 ROOM, TINY = Room(128, 1024, 2, 32), Room(48, 96, 2, 20)
-#: Beside the chiplet.
-NEURAL = NeuralConfig(ProcessorConfig(wm_depth=64, xm_depth=8, p_depth=64, table_bits=5), queue=8, depth=16)
 Work = list[Job]
 MODELS = (Model.GCN, Model.SAGE, Model.GIN)
 
 
-def run(work: Work, directory: Path, name: str = "community_chiplet", **sizes: object) -> list[Outcome]:
+def run(work: Work, directory: Path, **sizes: object) -> list[Outcome]:
     """Run images on the small chiplet, or on one of other sizes."""
     config = chiplet_config(**{**SMALL, **sizes})  # type: ignore[arg-type]
-    return run_jobs(config, work, directory, name=name, units=Units(NEURAL))[0]
+    return run_jobs(config, work, directory, units=Units(NEURAL))[0]
 
 
 def problem(name: str, seed: int, model: Model = Model.GCN, density: float = 0.3) -> Problem:
@@ -667,34 +663,37 @@ def _in_shares() -> tuple[list[Problem], Work]:
     return problems, work
 
 
-@pytest.mark.parametrize("clusters", [1, pytest.param(2, marks=full)])
+def _clusters(count: int, **sizes: int) -> dict[str, Any]:
+    """Return the sizes of a chiplet in clusters whose PEs share records out."""
+    each = dict.fromkeys(("clusters", "combiners", "units", "finishers"), count)
+    locator = {**SMALL["locator"], "engines": count, "outputs": count}  # type: ignore[dict-item]
+    # As many slots in all, of which there are too few in one of the errors.
+    hubs = SMALL["hubs"] * SMALL["units"] // count  # type: ignore[operator]
+    return {"locator": locator, "hubs": hubs, "pes": 4, "split": 8, **each, **sizes}
+
+
+@pytest.mark.parametrize("clusters", [2, pytest.param(1, marks=full)])
 def test_records_in_shares_are_exact(tmp_path: Path, clusters: int) -> None:
     """Records are split in each job, by loads, so in its layers other ones; corner graphs have none to split."""
     parts = [_in_shares(), _corners(), _in_tiles(), _directed(), _rooted()]
-    sizes = dict.fromkeys(("clusters", "combiners", "finishers"), clusters)
-    locator = {**SMALL["locator"], "engines": clusters, "outputs": clusters}  # type: ignore[dict-item]
     work = [job for _, jobs in parts for job in jobs]
-    found = run(work, tmp_path, f"community_shares_{clusters}", locator=locator, pes=4, split=8, **sizes)
+    found = run(work, tmp_path, **_clusters(clusters))
     given = [problems[n * len(problems) // len(jobs)] for problems, jobs in parts for n in range(len(jobs))]
     assert [mismatches(one, out) for one, out in zip(given, found, strict=True)] == [[]] * len(work)
     counted = [out.run.counters["shared"] for out in found[: len(parts[0][1])]]
     assert all(counted), counted
 
 
-@pytest.mark.parametrize("clusters", [2, pytest.param(4, marks=full)])
-def test_clusters_are_exact(tmp_path: Path, clusters: int) -> None:
+@pytest.mark.parametrize(
+    ("clusters", "split"), [(2, 8), pytest.param(2, 0, marks=full), pytest.param(4, 0, marks=full)]
+)
+def test_clusters_are_exact(tmp_path: Path, clusters: int, split: int) -> None:
     """Clusters with a memory port each: in PROCESS, in stages, in tiles, directed, after errors and resets."""
     codes, after, errors = _errors()
     again, resets = _resets()
     parts = [_corners(), _larger(), _in_stages(), _in_tiles(), _directed(), _rooted()]
     work = [job for _, jobs in parts for job in jobs]
-    sizes = dict.fromkeys(("clusters", "combiners", "pes", "units", "finishers"), clusters)
-    locator = {**SMALL["locator"], "engines": clusters, "outputs": clusters}  # type: ignore[dict-item]
-    # As many slots in all, of which there are too few in one of the errors.
-    hubs = SMALL["hubs"] * SMALL["units"] // clusters  # type: ignore[operator]
-    found = run(
-        [*work, *errors, *resets], tmp_path, f"community_{clusters}_clusters", locator=locator, hubs=hubs, **sizes
-    )
+    found = run([*work, *errors, *resets], tmp_path, **_clusters(clusters, split=split))
     given = [problems[n * len(problems) // len(jobs)] for problems, jobs in parts for n in range(len(jobs))]
     assert [mismatches(one, out) for one, out in zip(given, found, strict=False)] == [[]] * len(work)
     failed, cut = found[len(work) :][: len(errors)], found[len(work) + len(errors) :]
@@ -729,8 +728,7 @@ def test_other_sizes_are_exact(
     community = {**SMALL["community"], "lanes": lanes, "multipliers": multipliers, "ways": lanes // 4}  # type: ignore[dict-item]
     finishers = max(1, pes // 2)
     sizes = {"combiners": combiners, "pes": pes, "units": units, "finishers": finishers, "community": community}
-    name = f"community_{combiners}_{multipliers}_{pes}_{units}_{lanes}"
-    outcomes = run(work, tmp_path, name, scratch_lines=scratch, **sizes)
+    outcomes = run(work, tmp_path, scratch_lines=scratch, **sizes)
     assert [mismatches(given[n // len(WAYS)], out) for n, out in enumerate(outcomes)] == [[]] * len(work)
 
 

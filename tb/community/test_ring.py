@@ -10,7 +10,6 @@ from scipy import sparse
 
 from contracts import COMMANDS, LINE_BYTES, Error, Matching, Model, Opcode, RegionKind, Split
 from contracts.communities import K_VALUES
-from contracts.dnp.config import ProcessorConfig
 from golden.community.image import build_community_images, positions_of, tiles_of
 from golden.community.plan import PAIRS, Kind, Scheme
 from golden.community.tiles import Room
@@ -24,13 +23,11 @@ from golden.ring.image import travelling_first
 from golden.ring.partition import placed_apart
 from golden.ring.placement import Placement
 from golden.ring.traffic import traffic
-from hw.dnp.neural_unit import NeuralConfig
 from hw.machine import Units, machine_of
-from hw.ring.formats import RingConfig
 from sim.problems import CORNERS, DIRECTED, corner_graph, directed_graph, random_graph, random_problem, rooted_problem
 from sim.runner.jobs import Job, Outcome, Settings, mismatches
 from sim.runner.run import run_jobs
-from tb.community.configurations import chiplet_config
+from tb.community.configurations import NEURAL, ring_config, small_chiplet
 from tb.harness.marks import full
 from tb.locator.graphs import GRAPHS
 from tb.ring.cases import commanded, highest, patched, uneven
@@ -38,22 +35,7 @@ from tb.ring.cases import commanded, highest, patched, uneven
 #: Most chiplets of the simulated ring; a run may use fewer.
 MOST = 16 if os.environ.get("ATOLL_FULL") else 3
 COUNTS = [n for n in (2, 3, 4, 8, 16) if n <= MOST]
-#: Two PEs and two hub units with the smallest locator, a port of 64 bits.
-CONFIG = chiplet_config(
-    community={
-        "lanes": 4, "width": 128, "columns": 256, "partners": 2, "max_out": 16, "weight_rows": 128, "data_width": 64,
-        "ways": 2, "partials": True,
-    },
-    locator={
-        "engines": 2, "searches": 1, "nodes": 512, "edges": 4096, "banks": 4, "lanes": 1, "outputs": 2,
-        "data_width": 64,
-    },
-    combiners=2, pes=2, units=2, hubs=128, kept=64, finishers=2, depth=32,
-)  # fmt: skip
-#: Beside each chiplet.
-NEURAL = NeuralConfig(ProcessorConfig(wm_depth=64, xm_depth=8, p_depth=64, table_bits=5), queue=8, depth=16)
-#: Flits of two beats.
-RING = RingConfig(chiplets=MOST, link_width=128, slots=2, max_out=16, window=2, bitmap=64)
+CONFIG, RING = small_chiplet(partials=True), ring_config(MOST)
 LIMITS = Limits(64, 64, 64, CONFIG.locator.line_words)
 #: What each chiplet has room for, and less: as much as the vertex with most neighbours of karate needs.
 ROOM, TINY = Room(512, 4096, 2, 128), Room(24, 64, 2, 12)
@@ -328,7 +310,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Outcome
     }
     jobs = [job for work in parts.values() for job in work]
     folder = tmp_path_factory.mktemp("ring")
-    found, _ = run_jobs(CONFIG, jobs, folder, name="community_ring", units=Units(NEURAL), ring=RING)
+    found, _ = run_jobs(CONFIG, jobs, folder, units=Units(NEURAL), ring=RING)
     done: dict[str, list[Outcome]] = {}
     for name, work in parts.items():
         done[name], found = found[: len(work)], found[len(work) :]
@@ -447,7 +429,7 @@ def test_records_in_shares_are_exact(tmp_path: Path) -> None:
     cases = [*cliques, *_karate(), *_rooted(), *_resets()]
     jobs = [case.job for case in cases]
     config = replace(CONFIG, split=8)
-    found, _ = run_jobs(config, jobs, tmp_path, name="community_ring_shares", units=Units(NEURAL), ring=RING)
+    found, _ = run_jobs(config, jobs, tmp_path, units=Units(NEURAL), ring=RING)
     for case, outcome in zip(cases, found, strict=True):
         case.check(outcome)
     assert any(run.counters["shared"] for outcome in found[: len(cliques)] for run in outcome.runs)

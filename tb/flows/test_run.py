@@ -259,10 +259,10 @@ def test_own_graph_and_own_weights(tmp_path: Path) -> None:
     np.savez(tmp_path / "g.npz", edge_index=edges, x=random.random((20, 6), np.float32), y=np.arange(20) % 3)
     weights: dict[str, Any] = {"layer0.weight": random.normal(size=(6, 5)), "layer1.weight": random.normal(size=(5, 3))}
     np.savez(tmp_path / "w.npz", model="gin", eps=np.array(0.25), **weights)
-    request = Request(f"npz:{tmp_path}/g.npz", chiplets=1, model_file=tmp_path / "w.npz", out=tmp_path / "out")
+    request = Request(f"npz:{tmp_path}/g.npz", config="small", model_file=tmp_path / "w.npz", out=tmp_path / "out")
     result = run(request)
     assert result["bit_exact"] is True
-    assert (result["config"]["chiplets"], result["macs"]["lanes"], result["ring"]) == (1, 64, None)
+    assert (result["config"]["chiplets"], result["ring"]) == (1, None)
     check_phases(result)
     assert result["model"]["name"] == "gin"
     assert result["model"]["layers"] == [[6, 5], [5, 3]]

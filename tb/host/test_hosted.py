@@ -194,7 +194,7 @@ def test_registers_count_the_cycles_in_which_units_work(kind: str, tmp_path: Pat
     for name, resets in (("once", [True]), ("twice", [True, False])):
         (folder := tmp_path / name).mkdir()
         jobs = [Job([image], Settings(settle=sizes.settling, reset=reset)) for reset in resets]
-        outcomes, _ = run_jobs(sizes, jobs, folder, name=f"counted_{kind}", hosted=True)
+        outcomes, _ = run_jobs(sizes, jobs, folder, hosted=True)
         assert not any(mismatches(problem, outcome) for outcome in outcomes)
         counts = [outcome.run.working for outcome in outcomes]
         np.testing.assert_array_equal(np.sum(counts, axis=0), activity(folder).sum(axis=0, dtype=np.int64))

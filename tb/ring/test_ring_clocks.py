@@ -39,7 +39,7 @@ ANY = tuple(RATIOS.values())
 
 def run_cases(cases: Sequence[Case], directory: Path, ring: RingConfig = OWN) -> list[Outcome]:
     """Run and compare cases on one ring."""
-    outcomes, _ = run_jobs(CONFIG, [case.job for case in cases], directory, name="clocked", ring=ring)
+    outcomes, _ = run_jobs(CONFIG, [case.job for case in cases], directory, ring=ring)
     for case, outcome in zip(cases, outcomes, strict=True):
         case.check(outcome)
     return outcomes
@@ -112,7 +112,7 @@ def test_errors_are_told_to_all_and_nothing_hangs(tmp_path: Path) -> None:
         # A good run afterwards: the reset before it has cleared everything.
         jobs.append(Job(images, settings))
         expected.append([Error.NONE] * CHIPLETS)
-    outcomes, _ = run_jobs(CONFIG, jobs, tmp_path, name="clocked", ring=OWN)
+    outcomes, _ = run_jobs(CONFIG, jobs, tmp_path, ring=OWN)
     for job, outcome, errors in zip(jobs, outcomes, expected, strict=True):
         assert any(errors) or mismatches(problem, outcome) == []
         for run, error in zip(outcome.runs, errors, strict=True):
@@ -153,7 +153,7 @@ def test_a_reset_of_one_chiplet_ends_the_work_of_all(tmp_path: Path) -> None:
     good = [
         Job(images, replace(STALLS[1], limit=60_000, periods=periods)) for images in rings.values() for periods in ANY
     ]
-    whole, _ = run_jobs(CONFIG, good, tmp_path, name="clocked", ring=OWN)
+    whole, _ = run_jobs(CONFIG, good, tmp_path, ring=OWN)
     jobs, early = [], list[Job]()
     for number, (job, outcome) in enumerate(zip(good, whole, strict=True)):
         first, last, end = at_work(outcome)
@@ -164,7 +164,7 @@ def test_a_reset_of_one_chiplet_ends_the_work_of_all(tmp_path: Path) -> None:
             reset = ((turn + number // 2) % len(job.images), after, again)
             jobs += [Job(job.images, replace(job.settings, reset_one=reset)), job]
             early += [jobs[-2]] if not turn else []
-    outcomes, _ = run_jobs(CONFIG, jobs, tmp_path, name="clocked", ring=OWN)
+    outcomes, _ = run_jobs(CONFIG, jobs, tmp_path, ring=OWN)
     found, victims = set[tuple[int, int]](), set[bool]()
     for job, outcome in zip(jobs, outcomes, strict=True):
         errors = outcome.errors
@@ -199,7 +199,7 @@ def test_a_reset_before_the_first_command_of_the_ring(tmp_path: Path) -> None:
             # Resets are timed by the slowest clock, a start by its own.
             reset, late = (victim, 100 + 180 * turn, 0), {victim: 2400 * max(periods) // periods[victim]}
             jobs.append(Job(images, replace(STALLS[1], limit=60_000, periods=periods, reset_one=reset, late=late)))
-    outcomes, _ = run_jobs(CONFIG, jobs, tmp_path, name="clocked", ring=OWN)
+    outcomes, _ = run_jobs(CONFIG, jobs, tmp_path, ring=OWN)
     harmless = []
     for job, outcome in zip(jobs, outcomes, strict=True):
         assert job.settings.reset_one is not None
@@ -224,9 +224,7 @@ def test_community_chiplets_have_the_same_bits(tmp_path: Path) -> None:
         for turn, ratio in enumerate(("equal", "unrelated", "far", "halves"))
         for seed, model in enumerate(Model)
     ]
-    outcomes, _ = run_jobs(
-        community.CONFIG, [case.job for case in cases], tmp_path, name="clocked_communities", ring=ring
-    )
+    outcomes, _ = run_jobs(community.CONFIG, [case.job for case in cases], tmp_path, ring=ring)
     for case, outcome in zip(cases, outcomes, strict=True):
         case.check(outcome)
     assert any(link["partial_words"] for outcome in outcomes for link in outcome.links)

@@ -162,7 +162,7 @@ def test_changing_graphs_are_exact(machine: str, tmp_path: Path, subtests: pytes
     sizes = MACHINES[machine]
     plans = [plan_session(changing(problem, network, steps), sizes, edits=steps) for _ in MEMORIES]
     jobs = [SessionJob(made.sessions, settings) for made, settings in zip(plans, MEMORIES, strict=True)]
-    found, _ = run_jobs(sizes.chiplet, jobs, tmp_path, name=f"networks_{machine.split()[0]}", ring=sizes.ring)
+    found, _ = run_jobs(sizes.chiplet, jobs, tmp_path, units=sizes.units, ring=sizes.ring)
     for made, outcomes in zip(plans, found, strict=True):
         for number, (placed, outcome) in enumerate(zip(made.placed, outcomes, strict=True)):
             with subtests.test(f"step {number}"):

@@ -139,7 +139,7 @@ def test_sessions_are_exact(machine: str, tmp_path: Path, subtests: pytest.Subte
         for how in placements(machine)
     }
     jobs = [SessionJob(made.sessions, settings) for made, settings in plans.values()]
-    found, _ = run_jobs(sizes.chiplet, jobs, tmp_path, name=f"networks_{machine.split()[0]}", ring=sizes.ring)
+    found, _ = run_jobs(sizes.chiplet, jobs, tmp_path, units=sizes.units, ring=sizes.ring)
     for (name, (made, _)), outcomes in zip(plans.items(), found, strict=True):
         for number, (placed, outcome) in enumerate(zip(made.placed, outcomes, strict=True)):
             with subtests.test(f"{name}, run {number}"):

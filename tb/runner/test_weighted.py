@@ -98,7 +98,7 @@ def test_a_ring_with_hubs_gathers_weighted_edges_at_their_destinations(tmp_path:
     for split in Split:
         images = build_images(problem, placement.by(split))
         assert not any(command.opcode == Opcode.REDUCE for image in images for command in image.commands)
-    (outcome,), _ = run_jobs(sizes.chiplet, [Job(images)], tmp_path, name="networks_gather", ring=sizes.ring)
+    (outcome,), _ = run_jobs(sizes.chiplet, [Job(images)], tmp_path, ring=sizes.ring)
     assert not any(outcome.errors)
     assert not mismatches(problem, outcome)
 
@@ -125,7 +125,7 @@ def test_errors_of_weighted_edges_are_reported(tmp_path: Path, subtests: pytest.
     image, sizes = build_image(problem), MACHINES["gather"]
     bad = spoilt(image)
     jobs = [job for changed, _, _ in bad.values() for job in (Job([changed]), Job([image], MEMORIES[1]))]
-    found, _ = run_jobs(sizes.chiplet, jobs, tmp_path, name="networks_gather")
+    found, _ = run_jobs(sizes.chiplet, jobs, tmp_path)
     for (name, (_, error, info)), spoils, after in zip(bad.items(), found[::2], found[1::2], strict=True):
         with subtests.test(name):
             said = spoils.run.completion
@@ -137,11 +137,9 @@ def test_errors_of_weighted_edges_are_reported(tmp_path: Path, subtests: pytest.
 def test_a_reset_among_weighted_edges_is_followed_by_a_right_run(tmp_path: Path) -> None:
     problem = gcn(weighted(random_graph(12, 30, 120, 8, 1.0), 4), 4, 6, 3)
     image, sizes = build_image(problem), MACHINES["gather"]
-    (whole,), _ = run_jobs(sizes.chiplet, [Job([image])], tmp_path, name="networks_gather")
+    (whole,), _ = run_jobs(sizes.chiplet, [Job([image])], tmp_path)
     cuts = [whole.cycles * part // 7 for part in range(1, 7)]
-    found, _ = run_jobs(
-        sizes.chiplet, [Job([image], Settings(reset_after=cut)) for cut in cuts], tmp_path, name="networks_gather"
-    )
+    found, _ = run_jobs(sizes.chiplet, [Job([image], Settings(reset_after=cut)) for cut in cuts], tmp_path)
     for after in found:
         assert after.cut_off
         assert not mismatches(problem, after)
