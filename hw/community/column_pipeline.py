@@ -1,10 +1,12 @@
 """Column pipeline: reads the columns of a record in turn, compares two with one of them, counts rows (I6, I7)."""
 
+from itertools import pairwise
 from typing import Any
 
-from amaranth.hdl import Assert, Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Assert, Cat, Module, Mux, Signal, Value, ValueLike
 from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
 
 from contracts.communities import K_VALUES
 from hw.block_memory import NO_BYPASS, registered_read
@@ -75,12 +77,12 @@ class ColumnPipeline(wiring.Component):
     base, rows, tail : In
         Slot of the record's first column; number of its columns; the next sum.
     request : In
-        See `request_layout`; with ``valid`` 0 the ``column`` is only read.
+        See `request_layout`.
     moves, drops : In(1)
         Every stage passes on what it has; what is on its way is forgotten.
     split, rest : In(1)
-        The rows that `held` shares with the `best` partner become the sum `tail`; then both keep the other rows. The
-        planner requests `best` in the cycle before `rest`. Nothing happens without `free`.
+        The rows that `held` shares with the `best` partner become the sum `tail`; a cycle later or more, both keep the
+        other rows. Nothing happens without `free`. Partners for the rest of the head may be requested meanwhile.
     free : Out(1)
         The memory can be written.
     most : In
@@ -131,6 +133,8 @@ class ColumnPipeline(wiring.Component):
             }
         )
         self._stages = [self.request, *(Signal(request, name=f"stage_{n}") for n in range(1, _STAGES + 1))]
+        # Beside the first of them: which of both columns have no row in common with the head, whatever is read.
+        self._apart = [Signal(2, name=f"apart_{n}") for n in range(_STAGES)]
         self._first = Signal(config.width, reset_less=True)
         # The requested column, and the one behind it.
         self._columns = [Signal(config.width, name=f"column_{n}", reset_less=True) for n in range(2)]
@@ -141,11 +145,13 @@ class ColumnPipeline(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         """Pass the requests on beside their columns."""
         m = Module()
-        for before, stage in zip(self._stages, self._stages[1:], strict=False):
+        for before, stage in pairwise(self._stages):
             with m.If(self.moves):
                 m.d.sync += stage.eq(before)
             with m.If(self.drops):
                 m.d.sync += [stage.valid.eq(0), stage.tally.eq(0)]
+        with m.If(self.moves):
+            m.d.sync += [after.eq(before) for before, after in pairwise(self._apart)]
         m.d.comb += self.decided.eq(self._stages[-1])
         self._read_and_write(m)
         self._hold(m)
@@ -164,24 +170,24 @@ class ColumnPipeline(wiring.Component):
                 shape=config.width, depth=2 << config.column_bits, init=[], attrs=dict(NO_BYPASS)
             )
             port, read = kept.write_port(), registered_read(m, kept)
-            number, slot = Signal(config.column_bits + 1, name=f"number_{n}"), Signal(range(config.slots))
-            formed = number >= self.rows if n else self.request.formed
+            number, apart = Signal(config.column_bits + 1, name=f"number_{n}"), self._apart[0][n]
             m.d.comb += [
                 number.eq(self.request.column + n),
-                slot.eq(self.base + number),
-                place.eq(Mux(formed, (1 << config.column_bits) | number[: config.column_bits], slot)),
+                place.eq(self._place(number, number >= self.rows if n else self.request.formed)),
+                # What is being written by a split shares nothing with the rest of the head.
+                apart.eq((self.split | self.rest) & ((number == self.best) | (number == self.tail))),
                 read.addr.eq(place),
                 read.en.eq(self.moves),
                 *(getattr(port, name).eq(getattr(write, name)) for name in ("en", "addr", "data")),
             ]
             with m.If(self.moves):
                 m.d.sync += column.eq(read.data)
-            used = reads if n == 0 else self.request.valid & self.request.both
+            used = (reads if n == 0 else self.request.valid & self.request.both) & ~apart & self.moves
             m.d.sync += Assert(~(used & write.en & (write.addr == place)), "a column is read while it is written")
         self._mark(m, write, places[0])
 
-        # A split writes the partner where it was requested a cycle before.
-        asked, writes = Signal(config.column_bits + 1), Signal()
+        # Of the best partner, which is known before it is written.
+        kept, writes = Signal(config.column_bits + 1), Signal()
         m.d.comb += [
             self.free.eq(~columns.enable),
             writes.eq((self.split | self.rest) & self.free),
@@ -190,15 +196,20 @@ class ColumnPipeline(wiring.Component):
                 Mux(
                     columns.enable,
                     columns.address,
-                    Mux(self.split, (1 << config.column_bits) | self.tail[: config.column_bits], asked),
+                    Mux(self.split, self._place(self.tail, 1), kept),
                 )
             ),
             write.data.eq(
                 Mux(columns.enable, columns.data, self._partner & (self.held ^ self.rest.replicate(config.width)))
             ),
         ]
-        with m.If(self.moves):
-            m.d.sync += asked.eq(places[0])
+        m.d.sync += kept.eq(self._place(self.best, self.best >= self.rows))
+
+    def _place(self, number: Value, formed: ValueLike) -> Value:
+        """Return the place of a column in the memories: sums are behind the columns of the matrix."""
+        config = self.config
+        slot = (self.base + number)[: exact_log2(config.slots)]
+        return Mux(formed, (1 << config.column_bits) | number[: config.column_bits], slot)
 
     def _mark(self, m: Module, written: Any, place: Value) -> None:
         """Keep a bit for each column of the matrix: whether it has two rows. A sum has two when it is formed."""
@@ -212,13 +223,13 @@ class ColumnPipeline(wiring.Component):
         if len(groups) > 1:
             two |= _one_and_two(Cat(group[0] for group in groups))[1]
         m.d.sync += [write.en.eq(written.en & ~written.addr[-1]), write.addr.eq(written.addr)]
+        # The head behind one that was split is often the partner that has just been written.
+        written_now = write.en & (write.addr == place)
         m.d.comb += [
             write.data.eq(two),
             read.addr.eq(place),
-            self.narrow.eq(~read.data & ~self.request.formed),
+            self.narrow.eq(~Mux(written_now, two, read.data) & ~self.request.formed),
         ]
-        looks = self.request.valid & self.request.load & ~self.request.formed
-        m.d.sync += Assert(~(looks & write.en & (write.addr == read.addr)), "a mark is read while it is written")
 
     def _hold(self, m: Module) -> None:
         """Load heads; keep the one before, which the decision is about."""
@@ -251,6 +262,8 @@ class ColumnPipeline(wiring.Component):
                 for k, group in enumerate(groups):
                     m.d.sync += group.eq(_sum(list(both[k * size : (k + 1) * size])))
                 m.d.sync += [count.eq(_sum(list(groups))), counting.eq(column), counted[n].eq(counting)]
+                with m.If(self._apart[-1][n]):
+                    m.d.sync += count.eq(0)
         most, saved, shares, far = Signal.like(ones[0], init=1), Signal(), Signal(2), Signal()
         m.d.comb += [
             shares[0].eq(last.valid & ~last.load & (ones[0] > 1)),

@@ -59,8 +59,9 @@ class Planner(wiring.Component):
         # The next column to request, its round's head, the one behind the last; the one that is decided next.
         self._column, self._head, self._stop = (Signal(number, name=name) for name in ("column", "head", "stop"))
         self._index, self._tail, self._full = Signal(number), Signal(number), Signal()
-        # The next request is a head; partners of the round that are left; it is the head's last one; all are made.
-        self._loading, self._cut, self._ended = Signal(), Signal(), Signal(init=1)
+        # The next request is a head; all are made. Requests go on; a split head can save nothing more.
+        self._loading, self._ended, self._asks, self._cut = Signal(), Signal(init=1), Signal(), Signal()
+        # Partners of the round that are left.
         self._left = Signal(range(max(config.partners, *K_VALUES) + 1))
         # Of each head of this record.
         self._partners = Signal(range(config.partners + 1))
@@ -81,7 +82,7 @@ class Planner(wiring.Component):
         settings, record, task = self.settings, self._record, self.o.payload
         m.submodules.pipe = pipe = ColumnPipeline(self.config)
         connect(m, flipped(self.columns), pipe.columns)
-        self._number(m, pipe)
+        last_sum, collides = self._number(m, pipe), Signal()
         m.d.comb += [
             pipe.base.eq(record.base),
             pipe.rows.eq(record.rows),
@@ -110,9 +111,10 @@ class Planner(wiring.Component):
         m.d.sync += self._begun.eq(self._begun + self._begins - ends)
         with m.If(ends):
             m.d.sync += self._index.eq(0)
+        self._request(m, pipe)
         with m.FSM():
             with m.State("ROUNDS"):
-                self._request(m, pipe)
+                m.d.comb += self._asks.eq(1)
                 with m.If(closes & finishes):
                     m.d.comb += [ends.eq(self._end(m)), pipe.moves.eq(self.o.ready)]
                 with m.Elif(closes):
@@ -123,28 +125,38 @@ class Planner(wiring.Component):
                 with m.Elif(pipe.decided.valid & pipe.decided.last):
                     with m.If(pipe.saves & ~self._full):
                         m.d.comb += pipe.drops.eq(1)
+                        # The head's next round begins with its first partner.
+                        m.d.sync += [
+                            self._head.eq(self._index),
+                            self._column.eq(self._index + 1),
+                            self._left.eq(self._partners),
+                            self._stop.eq(self._stop + 1),
+                            *(mark.eq(0) for mark in (self._loading, self._ended)),
+                        ]
                         m.next = "SUM"
                     with m.Else():
                         self._emit(m, pipe)
                 self._begin(m)
-            # Nothing is on its way.
+            # Nothing is on its way but the requests of the head's next round, which wait with the split.
             with m.State("SUM"):
-                m.d.comb += [pipe.request.column.eq(pipe.best), pipe.split.eq(1), self._new_sum.eq(pipe.free)]
-                m.d.sync += self._cut.eq(~pipe.another)
+                m.d.comb += [
+                    pipe.split.eq(1),
+                    self._new_sum.eq(pipe.free),
+                    self._asks.eq(1),
+                    # The round ends with its first partners if it can save nothing.
+                    self._cut.eq(~pipe.another | last_sum),
+                    pipe.moves.eq(pipe.free),
+                ]
                 with m.If(pipe.free):
-                    m.d.sync += self._stop.eq(self._stop + 1)
                     m.next = "REST"
             with m.State("REST"):
-                m.d.comb += [pipe.request.column.eq(pipe.best), pipe.rest.eq(1)]
-                # The head's next round begins with its first partner, and ends there if it can save nothing.
-                m.d.sync += [
-                    self._head.eq(self._index),
-                    self._column.eq(self._index + 1),
-                    self._left.eq(self._partners),
-                    *(mark.eq(0) for mark in (self._loading, self._ended)),
+                m.d.comb += [
+                    pipe.rest.eq(1),
+                    self._asks.eq(1),
+                    # The next head is the partner that is being written.
+                    collides.eq(self._loading & (self._column == pipe.best)),
+                    pipe.moves.eq(pipe.free & ~collides),
                 ]
-                with m.If(self._full):
-                    m.d.sync += self._cut.eq(1)
                 with m.If(pipe.free):
                     m.next = "ROUNDS"
             with m.State("WINDOW"):
@@ -169,6 +181,7 @@ class Planner(wiring.Component):
             Cover(self._shifts & pipe.formed, "a sum of two columns"),
             Cover(pipe.drops & pipe.request.valid, "the next round is dropped"),
             Cover(pipe.split & ~pipe.free, "a split waits for the memory"),
+            Cover(collides & pipe.free, "the next head waits for the end of a split"),
             Cover(pipe.request.valid & pipe.narrow & ~self._full, "a column of one row has no partners"),
             Cover(~settings.windows & self._full, "no column is left"),
             Cover(self._begins & (self._begun > 1), "three records at once"),
@@ -180,8 +193,11 @@ class Planner(wiring.Component):
         of_head = self._of_head.replicate(self.config.width)
         return Mux(self._of_sum, pipe.joined & (~pipe.held | of_head), pipe.held & ~pipe.joined & of_head)
 
-    def _number(self, m: Module, pipe: ColumnPipeline) -> None:
-        """Count columns that are through, and sums, whose parts are kept until they are through as well."""
+    def _number(self, m: Module, pipe: ColumnPipeline) -> Signal:
+        """Count columns that are through, and sums, whose parts are kept until they are through as well.
+
+        Return whether a sum that is formed now is the last one.
+        """
         config, task = self.config, self.o.payload
         following, tail, last_sum = Signal.like(self._index), Signal.like(self._tail), Signal()
         m.d.comb += [following.eq(self._index + 1), tail.eq(self._tail + 1)]
@@ -216,6 +232,7 @@ class Planner(wiring.Component):
             task.left.eq(read.data.left),
             task.right.eq(read.data.right),
         ]
+        return last_sum
 
     def _request(self, m: Module, pipe: ColumnPipeline) -> None:
         """Request a head, then its partners, then the next head; behind the last column, the end."""
@@ -225,7 +242,7 @@ class Planner(wiring.Component):
             following.eq(self._column + 1),
             behind.eq(self._column + 2),
             plain.eq(self.settings.windows | self._full | pipe.narrow),
-            request.valid.eq(~self._ended),
+            request.valid.eq(self._asks & ~self._ended),
             request.load.eq(self._loading),
             request.end.eq(self._loading & (self._column == self._stop)),
             request.both.eq(~self._loading & (self._left != 1) & (following != self._stop)),
@@ -234,10 +251,9 @@ class Planner(wiring.Component):
                 | (following == self._stop)
             ),
         ]
-        with m.If(pipe.moves & ~self._ended):
+        with m.If(pipe.moves & request.valid):
             m.d.sync += [
                 self._ended.eq(request.end),
-                self._cut.eq(0),
                 self._left.eq(Mux(self._loading, self._partners, self._left - 2)),
                 self._loading.eq(request.last),
                 self._column.eq(Mux(self._loading, following, behind)),
@@ -276,7 +292,7 @@ class Planner(wiring.Component):
             m.d.sync += [
                 record.eq(self.i.payload),
                 self._stop.eq(self.i.payload.rows),
-                *(place.eq(0) for place in (self._column, self._head, self._cut, self._ended)),
+                *(place.eq(0) for place in (self._column, self._head, self._ended)),
                 self._loading.eq(1),
             ]
             with m.If(self.settings.windows):
