@@ -2,7 +2,7 @@
 
 __all__ = [
     "ARRIVALS",
-    "FEW",
+    "BRANCHES",
     "HOPS_MAX",
     "HUB_WORD",
     "K_VALUES",
@@ -26,10 +26,12 @@ ROUNDS_MAX = 1023
 
 #: Degrees up to this one are told apart where vertices are listed by degree; larger ones count as this one.
 TOP_DEGREE = 255
-#: A first threshold that follows from the degrees is exceeded by at most one vertex in so many.
-SHARE = 10
-#: A round finds few vertices if there are fewer in its communities than one for so many that are left behind it.
-FEW = 64
+#: A first threshold that follows from the degrees is the least that at most one vertex in so many, a power of two,
+#: exceeds, or lower.
+SHARE = 8
+#: It is lower where a search would find more than half so many further vertices at a vertex, in the mean, unless half
+#: of the vertices were hubs.
+BRANCHES = 5
 
 #: Groups of rows of other chiplets by which records are told apart, and the logarithm of a group's rows where the order
 #: in which these come is unknown.

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from contracts.codes import Activation, Combination, Error, Model, Opcode, PacketKind, RegionKind, Token
-from contracts.communities import FEW, SHARE, TOP_DEGREE, UNORDERED
+from contracts.communities import BRANCHES, SHARE, TOP_DEGREE, UNORDERED
 from contracts.layout import Field, Layout
 
 __all__ = [
@@ -223,22 +223,17 @@ COMMANDS: dict[Opcode, Layout] = {
                 "by_degrees",
                 1,
                 f"1: the first threshold follows from the degrees: the least that at most one in {SHARE} vertices "
-                f"exceeds, {TOP_DEGREE} at most",
+                f"exceeds, {TOP_DEGREE} at most; or the highest below for which the sum of d(d - 1) over all degrees d "
+                f"up to it is at most {BRANCHES}/2 of the edges; at least the least that at most half exceed",
             ),
             _u("joins", 1, "1: another tile of the layer that was located before; counters add up"),
-            _u(
-                "skips",
-                1,
-                f"1: the threshold falls by twice the step after a round whose communities have fewer vertices than "
-                f"one for {FEW} that are left",
-            ),
             _u(
                 "arrival",
                 5,
                 "rows of others come in the order of their numbers, 2^arrival of them in a group; "
                 f"{UNORDERED}: in another order",
             ),
-            _u("reserved0", 23, "written as 0"),
+            _u("reserved0", 24, "written as 0"),
             _u("threshold", 32, "threshold of the first round (I1), unless it follows from the degrees"),
             _u("step", 16, "fall of the threshold a round"),
             _u("rounds", 16, "rounds after which the watchdog stops the search"),

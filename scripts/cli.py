@@ -46,7 +46,7 @@ MachineChiplets = Annotated[
 Threshold = Annotated[
     int | None,
     typer.Option(
-        help="Degree above which a vertex is a hub, in the first round.  [default: a tenth of the vertices are hubs]",
+        help="Degree above which a vertex is a hub, in the first round.  [default: from the degrees of all]",
         min=0,
         show_default=False,
     ),

@@ -120,13 +120,11 @@ class Locator:
     def run(self) -> Location:
         """Run all rounds."""
         while (~self.done & (self.degrees <= self.previous)).any():
-            before, done = self.location.edges_read, int(self.done.sum())
+            before = self.location.edges_read
             self.location.longest_by_round.append(0)
             self._round()
             self.location.edges_by_round.append(self.location.edges_read - before)
-            found = int(self.done.sum()) - done
-            left = int((~self.done & (self.degrees <= self.threshold)).sum())
-            self.previous, self.threshold = self.threshold, self.schedule.after(self.threshold, found, left)
+            self.previous, self.threshold = self.threshold, self.schedule.after(self.threshold)
             self.round += 1
         self.location.rounds = self.round
         return self.location

@@ -50,7 +50,7 @@ def partition(
     found: Communities = {(frozenset([int(node)]), 0) for node in np.flatnonzero(~others & (degrees == 0))}
     threshold, number = schedule.threshold, 0
     while pending.any():
-        new, grouped = pending & (degrees > threshold), sum(of == number for _, of in found)
+        new = pending & (degrees > threshold)
         pending &= ~new
         rounds |= dict.fromkeys(np.flatnonzero(new).tolist(), number)
         # Components change only with their hubs.
@@ -60,8 +60,7 @@ def partition(
             for nodes in _components(graph, limits, pending, is_hub, others):
                 found.add((frozenset(nodes.tolist()), number))
                 pending[nodes] = False
-                grouped += nodes.size
-        threshold, number = schedule.after(threshold, grouped, int(pending.sum())), number + 1
+        threshold, number = schedule.after(threshold), number + 1
     return rounds, found
 
 

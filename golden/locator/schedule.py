@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from contracts.communities import FEW, K_VALUES, ROUNDS_MAX, SCHEMES, SHARE, TOP_DEGREE
+from contracts.communities import BRANCHES, K_VALUES, ROUNDS_MAX, SCHEMES, SHARE, TOP_DEGREE
 from contracts.errors import InputError
 from golden.graph import Graph, IntArray
 from golden.locator.cover import cover_of
@@ -33,8 +33,6 @@ class Schedule:
         Rounds after which the watchdog stops the search, 1 to `ROUNDS_MAX`.
     by_degrees
         The first threshold is that of :func:`falling`. Hardware that sees the whole graph finds it by itself.
-    skips
-        The threshold falls by twice the step after a round that finds few vertices, `FEW`.
 
     Raises
     ------
@@ -47,7 +45,6 @@ class Schedule:
     step: int = 1
     rounds: int = ROUNDS_MAX
     by_degrees: bool = False
-    skips: bool = False
 
     def __post_init__(self) -> None:
         if not 0 <= self.threshold < 1 << 32:
@@ -72,20 +69,9 @@ class Schedule:
         if needed > self.rounds:
             raise InputError("schedule, rounds", f"is {self.rounds}", f"at least {needed}, until the threshold is 0")
 
-    def after(self, threshold: int, found: int, left: int) -> int:
-        """Return the threshold of the round after one with `threshold`.
-
-        Parameters
-        ----------
-        threshold
-            Of the round.
-        found, left
-            Vertices in the communities that it found, and those that are neither in a community nor hubs after it.
-        """
-        if self.halving:
-            return threshold >> 1
-        few = self.skips and found * FEW < left
-        return max(0, threshold - (2 * self.step if few else self.step))
+    def after(self, threshold: int) -> int:
+        """Return the threshold of the round after one with `threshold`."""
+        return threshold >> 1 if self.halving else max(0, threshold - self.step)
 
     def describe(self) -> str:
         """Return a description of the thresholds."""
@@ -96,19 +82,40 @@ class Schedule:
 SLOW = Schedule(16, False, 1)
 
 
-def falling(graph: Graph) -> Schedule:
-    """Return the schedule of a run: it starts at a degree that a tenth of the vertices exceed, and falls slowly.
+def falling(graph: Graph, chiplets: int = 1) -> Schedule:
+    """Return the schedule of a run: it starts where an eighth of the vertices are hubs or more, and falls slowly.
 
-    Rounds with higher thresholds read many edges and find few communities, since hardly any vertex is a hub yet: on
-    Cora the rounds from 16 to 8 read 13,000 more edges, without a gain in shared sums. A lower first threshold makes
-    hubs of vertices that have communities: of all where degrees are alike (I1). Because of such rounds, too, one that
-    found few vertices is followed by one with a threshold lower by 2. Degrees of a directed graph are those of its
-    double cover. Those above `TOP_DEGREE` are not told apart, so no threshold is higher.
+    Rounds with higher thresholds read many edges and find few communities, since hardly any vertex is a hub yet. While
+    the rest of the graph hangs together, every search of a round is given up. It hangs together if a search finds
+    several vertices more at each that it comes to. Were vertices joined at random, these would be the sum of d(d - 1)
+    over the degrees d of all that are no hubs, for each edge. So the threshold falls until they are `BRANCHES` / 2, but
+    not so far that more than half of the vertices are hubs: where degrees are alike these would be all (I1).
+
+    Where several chiplets locate a part each, that takes less time than what follows, and the threshold is the first of
+    these: it leaves vertices in communities that would be hubs, whose sums travel.
+
+    Degrees of a directed graph are those of its double cover. Those above `TOP_DEGREE` are not told apart, so no
+    threshold is higher.
+
+    Parameters
+    ----------
+    graph
+        The whole graph.
+    chiplets
+        Chiplets that share it out.
     """
-    degrees = np.sort(cover_of(graph).graph.degrees)
-    # The least degree that at most a tenth exceed: that many vertices are behind it in the order of degrees.
-    least = int(degrees[degrees.size - 1 - degrees.size // SHARE]) if degrees.size else 0
-    return Schedule(min(least, TOP_DEGREE), False, SLOW.step, by_degrees=True, skips=True)
+    cover = cover_of(graph).graph
+    degrees = np.minimum(np.sort(cover.degrees), TOP_DEGREE).astype(np.int64)
+    if not degrees.size:
+        return Schedule(0, False, SLOW.step, by_degrees=True)
+    # The least degrees that so many exceed at most: that many vertices are behind them in the order of degrees.
+    most, least = (int(degrees[degrees.size - 1 - degrees.size // share]) for share in (SHARE, 2))
+    if chiplets > 1:
+        return Schedule(most, False, SLOW.step)
+    # The first degree with which a search finds too many.
+    branches = np.searchsorted(np.cumsum(degrees * (degrees - 1)), BRANCHES * cover.edge_count / 2, side="right")
+    sparse = int(degrees[branches]) - 1 if branches < degrees.size else most
+    return Schedule(min(most, max(sparse, least)), False, SLOW.step, by_degrees=True)
 
 
 def quarter(graph: Graph, least: int = 5, most: int = 64) -> int:
@@ -170,7 +177,7 @@ class Choice:
     threshold
         TH of the first round; None: that of :func:`falling`.
     step
-        Fall of the threshold a round; None: 1, or 2 after a round that found few vertices.
+        Fall of the threshold a round; None: 1.
     halving
         Halve the threshold every round instead.
     c_max
@@ -207,22 +214,21 @@ class Choice:
         """Whether any value is set."""
         return self != ANY
 
-    def schedule(self, graph: Graph) -> Schedule:
-        """Return the thresholds for a graph.
+    def schedule(self, graph: Graph, chiplets: int = 1) -> Schedule:
+        """Return the thresholds for a graph that so many chiplets share out.
 
         Raises
         ------
         InputError
             If a value is out of range, or the threshold cannot reach 0.
         """
-        usual = falling(graph)
+        usual = falling(graph, chiplets)
         given = self.threshold is not None
         schedule = Schedule(
             self.threshold if self.threshold is not None else usual.threshold,
             self.halving,
             usual.step if self.step is None else self.step,
-            by_degrees=not given,
-            skips=usual.skips and self.step is None and not self.halving,
+            by_degrees=usual.by_degrees and not given,
         )
         schedule.require_end()
         return schedule

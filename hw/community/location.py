@@ -13,7 +13,7 @@ __all__ = ["Location"]
 #: Operands on which a location depends, beside the graph in the memory.
 _DEPENDS_ON = (
     "first_vertex", "vertices", "offsets", "edges", "edge_count", "halving", "by_degrees", "threshold",
-    "skips", "step", "rounds", "c_max", "h_max",
+    "step", "rounds", "c_max", "h_max",
 )  # fmt: skip
 
 #: What is kept of the location before the last one, and its operands.

@@ -6,8 +6,9 @@ from operator import add
 from amaranth.hdl import Array, Cat, Cover, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
+from amaranth.utils import exact_log2
 
-from contracts.communities import SHARE
+from contracts.communities import BRANCHES, SHARE
 from hw.locator.config import LocatorConfig
 from hw.locator.degree_lists import Head
 from hw.locator.formats import Outcome, Row, Settings
@@ -15,6 +16,9 @@ from hw.locator.state_store import Shown
 from hw.lowest import next_one
 
 __all__ = ["Hub", "HubDetector"]
+
+#: Cycles for a degree on the way up.
+_RISE = 7
 
 
 class Hub(data.StructLayout):
@@ -39,9 +43,9 @@ class HubDetector(wiring.Component):
     ----------
     settings
         Of the round.
-    find, threshold
-        Find the first threshold by the degrees: the least that at most one vertex in `SHARE` exceeds, no more than the
-        last list's degree. Valid when ``busy`` is low again.
+    find, edges, threshold
+        Find the first threshold by the degrees of all vertices, at the ends of so many edges, as
+        `golden.locator.schedule.falling`. Valid when ``busy`` is low again.
     start, announce
         Send the hubs of a round, in round 0 isolated vertices behind them; or only name the hubs of round 0.
     busy
@@ -63,6 +67,7 @@ class HubDetector(wiring.Component):
             {
                 "settings": In(Settings(config)),
                 "find": In(1),
+                "edges": In(self.config.edge_bits + 1),
                 "threshold": Out(level),
                 "start": In(1),
                 "announce": In(1),
@@ -108,7 +113,11 @@ class HubDetector(wiring.Component):
                 m.d.sync += go_on(self.level)
         some = Cat(head.count != 0 for head in self.heads).any()
         walks = self._walk(m, loads, here, names)
-        counts = self._count(m, there & finds, here, begins)
+        total = Signal(self.config.node_bits + 1)
+        m.d.sync += total.eq(sum(head.count for head in self.heads))
+        counts, most, least = self._count(m, total, there & finds, here, begins)
+        rises = Signal()
+        risen = self._rise(m, total, rises, most, least)
         with m.If(begins):
             m.d.sync += [
                 *(finds.eq(self.find), names.eq(self.announce), last.eq(lowest), follows.eq(isolated)),
@@ -131,33 +140,74 @@ class HubDetector(wiring.Component):
                     m.next = "WALK"
                 with m.Elif(~more & ~before & ~counts):
                     m.next = "IDLE"
+                    with m.If(finds):
+                        m.d.sync += self.level.eq(0)
+                        m.next = "RISE"
+            with m.State("RISE"):
+                m.d.comb += rises.eq(1)
+                with m.If(risen):
+                    m.next = "IDLE"
             with m.State("WALK"):
                 m.d.comb += walking.eq(1)
                 with m.If(~walks):
                     m.next = "SKIP"
         return m
 
-    def _count(self, m: Module, comes: Value, level: Signal, begins: Signal) -> Value:
-        """Add up the vertices of falling degrees until they are too many; return whether some are on their way."""
-        config = self.config
-        total, number, enough = Signal(config.node_bits + 1), Signal(config.node_bits + 1), Signal()
-        valid, late = Signal(2), [Signal.like(level, name=f"late{n}") for n in range(2)]
-        m.d.sync += [
-            valid.eq(Cat(comes, valid[0])),
-            total.eq(sum(head.count for head in self.heads)),
-            late[0].eq(level),
-            late[1].eq(late[0]),
-        ]
+    def _count(
+        self, m: Module, total: Signal, comes: Value, level: Signal, begins: Signal
+    ) -> tuple[Value, Signal, Signal]:
+        """Add up the vertices of falling degrees.
+
+        Return whether some are on their way, and the least degrees that one vertex in `SHARE` and one in two exceed at
+        most.
+        """
+        number, valid = Signal.like(total), Signal(2)
+        late = [Signal.like(level, name=f"late{n}") for n in range(2)]
+        m.d.sync += [valid.eq(Cat(comes, valid[0])), late[0].eq(level), late[1].eq(late[0])]
         with m.If(valid[0]):
             m.d.sync += number.eq(number + total)
-        scaled = reduce(add, (number << bit for bit in range(SHARE.bit_length()) if SHARE >> bit & 1))
-        with m.If(valid[1] & ~enough & (scaled > self.settings.vertices)):
-            m.d.sync += [enough.eq(1), self.threshold.eq(late[1])]
-        with m.If(begins):
-            m.d.sync += [number.eq(0), enough.eq(0)]
+        found = []
+        for share, name in ((SHARE, "most"), (2, "least")):
+            least, enough = Signal.like(level, name=name), Signal(name=f"enough_{name}")
+            with m.If(valid[1] & ~enough & (number << exact_log2(share) > self.settings.vertices)):
+                m.d.sync += [enough.eq(1), least.eq(late[1])]
+            with m.If(begins):
+                m.d.sync += enough.eq(0)
             with m.If(self.find):
-                m.d.sync += self.threshold.eq(0)
-        return comes | valid.any()
+                m.d.sync += least.eq(0)
+            found.append(least)
+        with m.If(begins):
+            m.d.sync += number.eq(0)
+        return comes | valid.any(), *found
+
+    def _rise(self, m: Module, total: Signal, rises: Signal, most: Signal, least: Signal) -> Value:
+        """Add up what searches find at vertices of rising degrees, until it is too much; return whether it is done.
+
+        A degree takes a few cycles: edges are read meanwhile.
+        """
+        # Of a degree: its list, the sum of its banks, a product, a sum, a comparison.
+        step, steps = Signal(range(_RISE)), _RISE - 1
+        pairs, product = Signal(2 * len(self.level)), Signal(2 * len(self.level) + len(total))
+        found, dense = Signal(len(product) + 1), Signal()
+        # A multiplication would take a multiplier.
+        limit = reduce(add, (self.edges << bit for bit in range(BRANCHES.bit_length()) if BRANCHES >> bit & 1))
+        m.d.sync += [
+            step.eq(Mux(rises & (step != steps), step + 1, 0)),
+            product.eq(pairs * total),
+            dense.eq((found << 1) > limit),
+        ]
+        with m.If(~rises):
+            m.d.sync += [pairs.eq(0), found.eq(0)]
+        with m.If(step == steps - 2):
+            m.d.sync += found.eq(found + product)
+        ends = (step == steps) & (dense | (self.level == most))
+        with m.If(step == steps):
+            # From d(d - 1) to (d + 1)d.
+            m.d.sync += [self.level.eq(self.level + 1), pairs.eq(pairs + (self.level << 1))]
+            lower = Signal.like(most)
+            m.d.comb += lower.eq(self.level - 1)
+            m.d.sync += self.threshold.eq(Mux(~dense, most, Mux(lower < least, least, lower)))
+        return ends
 
     def _walk(self, m: Module, loads: Signal, level: Signal, names: Signal) -> Value:
         """Walk through the lists of a level in all banks and send what is found; return whether something is left."""

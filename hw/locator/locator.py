@@ -5,7 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from contracts import LINE_BYTES, Error
-from contracts.communities import FEW, HUB_WORD, ROUNDS_MAX
+from contracts.communities import HUB_WORD, ROUNDS_MAX
 from hw.graph.csr_reader import ErrorReport
 from hw.locator.adjacency_port import AdjacencyPort
 from hw.locator.adjacency_store import AdjacencyStore
@@ -139,7 +139,11 @@ class Locator(wiring.Component):
         wiring.connect(m, detector.o, generator.i)
         wiring.connect(m, generator.o, dispatcher.i)
         m.d.comb += [block.settings.eq(settings) for block in (states, detector, resolver)]
-        m.d.comb += [lists.level.eq(detector.level), detector.heads.eq(lists.heads), detector.most.eq(lists.most)]
+        m.d.comb += [
+            lists.level.eq(detector.level),
+            detector.heads.eq(lists.heads),
+            detector.most.eq(lists.most),
+        ]
         for look, shown, bank in zip(detector.looks, detector.shown, range(config.banks), strict=True):
             wiring.connect(m, look, states.looks[bank])
             m.d.comb += shown.eq(states.shown[bank])
@@ -202,7 +206,11 @@ class Locator(wiring.Component):
             ]
             failures.append((self.write_failure, Error.MEMORY_WRITE))
         top = (1 << config.node_bits + 1) - 1  # above any degree
-        m.d.comb += [loader.command.eq(command), self.completion.payload.eq(error)]
+        m.d.comb += [
+            loader.command.eq(command),
+            detector.edges.eq(command.edge_count),
+            self.completion.payload.eq(error),
+        ]
 
         def fail(code: Error, info: object) -> None:
             """Keep the first error."""
@@ -219,17 +227,17 @@ class Locator(wiring.Component):
                 with m.If(failure.valid):
                     fail(code, failure.payload)
 
-        lower, grouped, few = Signal(32), Signal(config.node_bits + 1), Signal()
+        lower = Signal(32)
 
         def begin(limit: Value) -> list[object]:
             """Set the threshold of a round."""
             cut = Mux(limit > top, top, limit)
             return [threshold.eq(limit), settings.threshold.eq(cut)]
 
-        fall = command.step << few
-        m.d.comb += lower.eq(Mux(command.halving, threshold >> 1, Mux(threshold > fall, threshold - fall, 0)))
+        fall = Mux(threshold > command.step, threshold - command.step, 0)
+        m.d.comb += lower.eq(Mux(command.halving, threshold >> 1, fall))
         started = Signal()  # `busy` of a round's blocks follows `start` by a cycle
-        # Vertices that are neither hubs nor in a community; those that are in communities of this round.
+        # Vertices that are neither hubs nor in a community.
         pending = Signal(config.node_bits + 1)
         new_hub = detector.o.valid & detector.o.ready & ~detector.o.payload.isolated
         m.d.sync += [
@@ -238,11 +246,7 @@ class Locator(wiring.Component):
             self.hubs.payload.degree.eq(detector.o.payload.row.degree),
             self.hubs.payload.ahead.eq(detector.announced),
         ]
-        m.d.sync += [
-            pending.eq(pending - states.identified - new_hub),
-            grouped.eq(grouped + states.identified),
-            few.eq(command.skips & (grouped * FEW < pending)),
-        ]
+        m.d.sync += pending.eq(pending - states.identified - new_hub)
         idle = ~started & ~detector.busy & ~generator.busy & ~engines_busy
         calm = Signal(2)  # the last identified vertices are counted a cycle later, and compared in the next one
         m.d.sync += [started.eq(0), calm.eq(Cat(idle, idle & calm[0]))]
@@ -308,7 +312,6 @@ class Locator(wiring.Component):
                         m.next = "FINISH"
             with m.State("ROUND"):
                 m.d.comb += detector.start.eq(1)
-                m.d.sync += grouped.eq(0)
                 m.d.sync += [started.eq(1), counters.locate_cycles.eq(counters.locate_cycles + 1)]
                 m.next = "RUN"
             with m.State("RUN"):

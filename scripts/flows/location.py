@@ -75,7 +75,7 @@ def search_of(graph: Graph, config: CommunityChipletConfig | None, choice: Choic
     if not 1 <= c_max <= limits.c_max:
         raise InputError("c_max", f"is {c_max}", f"1..{limits.c_max} ([locator] c_max)")
     scheme = Scheme.named(choice.scheme, choice.k, config.community.partners, config.community.columns)
-    return Search(choice.schedule(graph), replace(limits, c_max=c_max), scheme)
+    return Search(choice.schedule(graph, chiplets), replace(limits, c_max=c_max), scheme)
 
 
 def limits_of(config: CommunityChipletConfig) -> Limits:

@@ -112,7 +112,6 @@ class Layout:
             "halving": int(schedule.halving),
             "by_degrees": int(schedule.by_degrees),
             "threshold": 0 if schedule.by_degrees else schedule.threshold,
-            "skips": int(schedule.skips),
             "step": schedule.step,
             "rounds": schedule.rounds,
             "c_max": limits.c_max,

@@ -49,7 +49,7 @@ SPARSE, DENSE, _, DIGITS = range(4)
 LINES = ("offsets", "edges", "state")
 QUESTION = (
     "first_vertex", "vertices", "offsets", "edges", "edge_count", "halving", "by_degrees", "threshold",
-    "skips", "step", "rounds", "c_max", "h_max",
+    "step", "rounds", "c_max", "h_max",
 )  # fmt: skip
 
 

@@ -62,7 +62,7 @@ def simulated(sizes: MachineConfig, problem: Problem, choice: Choice, folder: Pa
     ("choice", "schedule"),
     [
         (Choice(5, 2, c_max=6), Schedule(5, False, 2)),
-        (Choice(halving=True, c_max=6), Schedule(10, True, 1)),
+        (Choice(halving=True, c_max=6), Schedule(9, True, 1)),
         (Choice(16, 1, c_max=6), Schedule(16, False, 1)),
         (Choice(5, 1, c_max=6, scheme="window", k=4), Schedule(5, False, 1)),
         (Choice(5, 1, c_max=6, scheme="none"), Schedule(5, False, 1)),

@@ -24,11 +24,10 @@ from sim.harness.expected import expect_cycles
 from sim.locator.locator_design import Layout, LocatorDesign, lay_out
 from sim.models.memory import Memory
 
-__all__ = ["HALVING", "LIMIT", "SIZE", "SKIPPING", "SLOW", "LocatorDriver", "begin", "brief", "expect", "limits_of"]
+__all__ = ["HALVING", "LIMIT", "SIZE", "SLOW", "LocatorDriver", "begin", "brief", "expect", "limits_of"]
 
 HALVING = Schedule(16, True)
 SLOW = Schedule(12, False, 1)
-SKIPPING = Schedule(12, False, 1, skips=True)
 #: A memory of the bench, in bytes.
 SIZE = 1 << 17
 #: Engines, searches and lanes with which cycles are compared, and where their states are.

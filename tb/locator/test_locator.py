@@ -43,19 +43,20 @@ from tb.locator.graphs import (
     stars,
     tangled,
 )
-from tb.locator.locator_driver import HALVING, LIMIT, SIZE, SKIPPING, SLOW, begin, brief, expect, limits_of
+from tb.locator.locator_driver import HALVING, LIMIT, SIZE, SLOW, begin, brief, expect, limits_of
 from tb.locator.locator_error_tests import *  # noqa: F403  # cocotb looks for tests in this module
 
 
 @cocotb.test()
-@cocotb.parametrize(schedule=[HALVING, SLOW, SKIPPING], c_max=[64, 5])
-async def every_graph_is_parted_as_by_connected_components(dut: Any, schedule: Schedule, c_max: int) -> None:
-    if brief() and c_max != {HALVING: 64, SLOW: 5, SKIPPING: 64}[schedule]:
+@cocotb.parametrize(kind=["halving", "slow", "falling"], c_max=[64, 5])
+async def every_graph_is_parted_as_by_connected_components(dut: Any, kind: str, c_max: int) -> None:
+    if brief() and c_max != {"halving": 64, "slow": 5, "falling": 64}[kind]:
         return
     machine = await begin(dut)
     config, cycles = machine.config, 0
     for name in GRAPHS:
         graph, limits = load(name), limits_of(c_max)
+        schedule = {"halving": HALVING, "slow": SLOW}.get(kind) or falling(graph)
         streams = await machine.locate(graph, schedule, limits)
         check_records(graph, schedule, limits, [record for records in streams for record in records])
         golden = locate(graph, schedule, limits)
@@ -71,7 +72,6 @@ async def every_graph_is_parted_as_by_connected_components(dut: Any, schedule: S
         # No search is given up that has not begun, and none retreats before it has read an edge.
         assert counters["given_up"] <= counters["searches"], name
         assert counters["retreats"] <= counters["edges_read"], name
-    kind = {HALVING: "halving", SLOW: "slow", SKIPPING: "skipping"}[schedule]
     expect(f"{kind} c_max={c_max}", cycles)
 
 

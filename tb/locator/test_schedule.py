@@ -2,7 +2,7 @@
 
 import pytest
 
-from contracts.communities import ROUNDS_MAX, TOP_DEGREE
+from contracts.communities import BRANCHES, ROUNDS_MAX, SHARE, TOP_DEGREE
 from contracts.errors import InputError
 from golden.datasets import load
 from golden.locator.locator import Limits, locate
@@ -13,7 +13,7 @@ from golden.locator.schedule import ANY, SLOW, Choice, Schedule, balanced, falli
 def thresholds(schedule: Schedule) -> list[int]:
     found = [schedule.threshold]
     while found[-1]:
-        found.append(schedule.after(found[-1], 1, 1))
+        found.append(schedule.after(found[-1]))
     return found
 
 
@@ -21,14 +21,6 @@ def test_a_threshold_halves_or_falls_by_its_step_to_zero() -> None:
     assert thresholds(Schedule(16, True)) == [16, 8, 4, 2, 1, 0]
     assert thresholds(Schedule(7, False, 3)) == [7, 4, 1, 0]
     assert thresholds(Schedule(0, False, 0)) == [0]
-
-
-@pytest.mark.parametrize(("found", "left", "few"), [(0, 1, True), (0, 0, False), (1, 64, False), (1, 65, True)])
-def test_a_round_that_finds_few_vertices_is_followed_by_one_twice_as_far(found: int, left: int, few: bool) -> None:
-    assert Schedule(9, False, 2, skips=True).after(9, found, left) == (5 if few else 7)
-    assert Schedule(3, False, 2, skips=True).after(3, found, left) == (0 if few else 1)
-    assert Schedule(9, False, 2).after(9, found, left) == 7
-    assert Schedule(9, True, 2, skips=True).after(9, found, left) == 4
 
 
 @pytest.mark.parametrize("threshold", [0, 1, 2, 3, 16, 1023])
@@ -50,29 +42,47 @@ def test_the_least_number_of_rounds_is_exact(threshold: int, halving: bool, step
         ("synthetic:cycle,nodes=9", 2),
         ("synthetic:clique,nodes=30", 29),
         ("synthetic:star,nodes=30", 1),
-        ("karate", 10),
+        ("synthetic:grid,nodes=100", 4),
+        ("karate", 9),
+        # More than an eighth of the vertices are hubs, since searches would find too many.
+        ("les-miserables", 9),
+        ("digits", 10),
         ("synthetic:clique,nodes=256", 255),
     ],
 )
-def test_a_run_falls_from_a_degree_that_a_tenth_of_the_vertices_exceed(name: str, threshold: int) -> None:
+def test_a_run_falls_from_a_degree_that_follows_from_all(name: str, threshold: int) -> None:
     graph = load(name)
     schedule = falling(graph)
     schedule.require_end()
-    assert schedule == Schedule(threshold, False, 1, by_degrees=True, skips=True)
-    assert (graph.degrees > threshold).sum() <= graph.nodes / 10
+    assert schedule == Schedule(threshold, False, 1, by_degrees=True)
+    assert (graph.degrees > threshold).sum() <= graph.nodes / 2
     assert locate(graph, schedule).edges_read <= locate(graph, SLOW).edges_read
+
+
+def test_chiplets_that_share_a_graph_out_begin_where_an_eighth_are_hubs() -> None:
+    graph = load("digits")
+    assert falling(graph, 4) == ANY.schedule(graph, 4) == Schedule(15, False, 1)
+    assert 0 < SHARE * (graph.degrees > 15).sum() <= graph.nodes < SHARE * (graph.degrees > 14).sum()
 
 
 def test_no_threshold_is_above_the_degrees_that_are_told_apart() -> None:
     assert falling(load("synthetic:clique,nodes=300")).threshold == TOP_DEGREE
 
 
-@pytest.mark.parametrize("nodes", [*range(5, 32), 99, 100, 101])
-def test_the_first_threshold_is_the_least_that_a_tenth_exceed(nodes: int) -> None:
-    graph = load(f"synthetic:erdos,nodes={nodes},degree=4")
-    threshold = falling(graph).threshold
-    assert 10 * (graph.degrees > threshold).sum() <= nodes
-    assert threshold == 0 or 10 * (graph.degrees > threshold - 1).sum() > nodes
+@pytest.mark.parametrize("degree", [1, 4, 9])
+@pytest.mark.parametrize("nodes", [*range(12, 32), 99, 100, 101])
+def test_the_first_threshold_is_the_highest_with_which_searches_end(nodes: int, degree: int) -> None:
+    """Degree by degree, as the rule has it."""
+    degrees = (graph := load(f"synthetic:erdos,nodes={nodes},degree={degree}")).degrees.tolist()
+
+    def least(share: int) -> int:
+        return min(t for t in range(nodes) if share * sum(d > t for d in degrees) <= nodes)
+
+    def branches(threshold: int) -> int:
+        return sum(d * (d - 1) for d in degrees if d <= threshold)
+
+    sparse = max(t for t in range(nodes) if 2 * branches(t) <= BRANCHES * graph.edge_count)
+    assert falling(graph).threshold == min(least(SHARE), max(sparse, least(2)))
 
 
 def test_cliques_are_communities_by_default() -> None:
@@ -107,10 +117,10 @@ def test_values_out_of_range_are_refused(fields: dict[str, int], message: str) -
     ("name", "hubs", "communities", "largest"),
     [
         ("karate", 5, 14, 8),
-        ("davis", 13, 10, 8),
+        ("davis", 11, 9, 8),
         ("florentine", 3, 6, 4),
-        ("les-miserables", 17, 22, 10),
-        ("digits", 1288, 225, 27),
+        ("les-miserables", 22, 30, 8),
+        ("digits", 1297, 225, 18),
         ("synthetic:power-law", 73, 74, 31),
         ("synthetic:community,nodes=240,degree=5,classes=30,mixing=0.05", 37, 31, 37),
     ],
@@ -149,10 +159,10 @@ def test_communities_of_a_ring_are_small_unless_they_share_sums(name: str, pes: 
 
 def test_what_is_not_chosen_follows_from_the_graph() -> None:
     graph = load("karate")
-    assert ANY.schedule(graph) == falling(graph) == Schedule(10, False, 1, by_degrees=True, skips=True)
-    assert Choice(threshold=4).schedule(graph) == Schedule(4, False, 1, skips=True)
-    assert Choice(step=3).schedule(graph) == Schedule(10, False, 3, by_degrees=True)
-    assert Choice(halving=True).schedule(graph) == Schedule(10, True, 1, by_degrees=True)
+    assert ANY.schedule(graph) == falling(graph) == Schedule(9, False, 1, by_degrees=True)
+    assert Choice(threshold=4).schedule(graph) == Schedule(4, False, 1)
+    assert Choice(step=3).schedule(graph) == Schedule(9, False, 3, by_degrees=True)
+    assert Choice(halving=True).schedule(graph) == Schedule(9, True, 1, by_degrees=True)
     assert not ANY
     assert all([Choice(0), Choice(step=1), Choice(halving=True), Choice(c_max=64)])
     with pytest.raises(InputError, match="--step: does nothing where the threshold halves"):
