@@ -125,9 +125,9 @@ def test_the_caption_says_who_has_found_the_communities(tmp_path: Path) -> None:
     assert [line for line in said if "as the hardware found them" in line]
     golden = "Found by the golden model of the locator, not by the hardware "
     for changed, given, why in (
-        (NOTHING, {}, "(nothing was simulated): thresholds from 10 falling by 1"),
+        (NOTHING, {}, "(nothing was simulated): thresholds from 9 falling by 1"),
         ({}, {"schedule": Schedule(8)}, "(this machine has not located any): thresholds from 8 halving"),
-        ({"communities": {"hubs": 3}}, {}, "(the machine located the graph in parts): thresholds from 10 falling by 1"),
+        ({"communities": {"hubs": 3}}, {}, "(the machine located the graph in parts): thresholds from 9 falling by 1"),
     ):
         said = page(tmp_path, given, **changed).captions
         assert [line for line in said if line.startswith(golden + why)]
