@@ -174,7 +174,7 @@ class ColumnPipeline(wiring.Component):
             m.d.comb += [
                 number.eq(self.request.column + n),
                 place.eq(self._place(number, number >= self.rows if n else self.request.formed)),
-                # What is being written by a split shares nothing with the rest of the head.
+                # A split writes columns that have no row in common with the rest of the head.
                 apart.eq((self.split | self.rest) & ((number == self.best) | (number == self.tail))),
                 read.addr.eq(place),
                 read.en.eq(self.moves),
@@ -186,7 +186,7 @@ class ColumnPipeline(wiring.Component):
             m.d.sync += Assert(~(used & write.en & (write.addr == place)), "a column is read while it is written")
         self._mark(m, write, places[0])
 
-        # Of the best partner, which is known before it is written.
+        # The place of the best partner, which is known before a split writes it.
         kept, writes = Signal(config.column_bits + 1), Signal()
         m.d.comb += [
             self.free.eq(~columns.enable),

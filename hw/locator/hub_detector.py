@@ -185,7 +185,7 @@ class HubDetector(wiring.Component):
 
         A degree takes a few cycles: edges are read meanwhile.
         """
-        # Of a degree: its list, the sum of its banks, a product, a sum, a comparison.
+        # Each degree passes its list, the sum of its banks, a product, a sum and a comparison.
         step, steps = Signal(range(_RISE)), _RISE - 1
         pairs, product = Signal(2 * len(self.level)), Signal(2 * len(self.level) + len(total))
         found, dense = Signal(len(product) + 1), Signal()

@@ -139,11 +139,7 @@ class Locator(wiring.Component):
         wiring.connect(m, detector.o, generator.i)
         wiring.connect(m, generator.o, dispatcher.i)
         m.d.comb += [block.settings.eq(settings) for block in (states, detector, resolver)]
-        m.d.comb += [
-            lists.level.eq(detector.level),
-            detector.heads.eq(lists.heads),
-            detector.most.eq(lists.most),
-        ]
+        m.d.comb += [lists.level.eq(detector.level), detector.heads.eq(lists.heads), detector.most.eq(lists.most)]
         for look, shown, bank in zip(detector.looks, detector.shown, range(config.banks), strict=True):
             wiring.connect(m, look, states.looks[bank])
             m.d.comb += shown.eq(states.shown[bank])

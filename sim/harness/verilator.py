@@ -46,8 +46,6 @@ class FastVerilator(Verilator):
         self.hierarchical = hierarchical
         self.lock = lock
         self.timeout: float | None = None
-        #: File of cocotb's main program.
-        self.main = ""
         self.log.setLevel(logging.CRITICAL)
 
     def _set_env_common(self) -> None:
@@ -69,7 +67,6 @@ class FastVerilator(Verilator):
         commands[0][at : at + 1] = ["--public-depth", "1"]
         if "--trace" in commands[0]:
             commands[0][commands[0].index("--trace")] = "--trace-fst" if has_fst() else "--trace-vcd"
-        self.main = next(argument for argument in commands[0] if argument.endswith("/verilator.cpp"))
         if self.hierarchical:
             commands[0].insert(1, "--hierarchical")
             commands[1][commands[1].index("Vtop.mk")] = "Vtop_hier.mk"
@@ -83,12 +80,13 @@ class FastVerilator(Verilator):
                 # Blocks of a hierarchy have options of their own, and those compiled file by file headers of theirs.
                 shared = self.runtime is not None and together and not self.hierarchical
                 headers = self._precompiled_headers(stdout) if shared else None
-                includer = [*_INCLUDER, self.main] if shared else _INCLUDER
-                cmd = [*cmd, f"VERILATOR_INCLUDER={shlex.join(includer)}"]
+                includer = [*_INCLUDER]
+                cmd = [*cmd, *make_variables(together=together, headers=headers)]
                 if shared:
-                    # The main program is compiled with the design, whose headers are most of it.
+                    # cocotb's main program is compiled with the design, whose headers are most of it.
+                    includer += (argument for argument in cmds[0] if argument.endswith("/verilator.cpp"))
                     cmd.append("VM_USER_CLASSES=")
-                cmd += make_variables(together=together, headers=headers)
+                cmd.append(f"VERILATOR_INCLUDER={shlex.join(includer)}")
                 for name in RUNTIME_OBJECTS:
                     if self.runtime is not None and (self.runtime / name).exists():
                         shutil.copyfile(self.runtime / name, self.build_dir / name)
