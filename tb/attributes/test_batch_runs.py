@@ -12,7 +12,6 @@ import pytest
 from cocotb.triggers import Timer
 
 from contracts import BATCH, COMMANDS, LINE_BYTES, Error, Model, Opcode, Targets
-from contracts.dnp.config import ProcessorConfig
 from contracts.errors import InputError
 from golden.attributes.batch import BatchImage, batch_results
 from golden.attributes.divided import shares_of
@@ -24,7 +23,6 @@ from hw.attributes.core import AttributeCoreConfig
 from hw.attributes.formats import AttributeConfig
 from hw.chiplet.config import GatherChipletConfig
 from hw.community.config import CommunityChipletConfig
-from hw.dnp.neural_unit import NeuralConfig
 from hw.machine import Units
 from hw.pe.formats import PEConfig
 from hw.ring.formats import RingConfig
@@ -33,7 +31,7 @@ from sim.problems import random_graph, random_problem
 from sim.runner.batches import BatchJob, Ran
 from sim.runner.jobs import Settings
 from sim.runner.run import run_jobs
-from tb.community.configurations import chiplet_config
+from tb.community.configurations import NEURAL, chiplet_config
 from tb.harness.marks import full
 
 GATHER = GatherChipletConfig(
@@ -62,8 +60,8 @@ CORE = AttributeCoreConfig(
     64,
     ahead=128,
 )
-PROCESSOR = ProcessorConfig(wm_depth=64, xm_depth=8, p_depth=64, table_bits=5)
-UNITS = Units(NeuralConfig(PROCESSOR, queue=8, depth=16), CORE)
+PROCESSOR = NEURAL.core
+UNITS = Units(NEURAL, CORE)
 #: Rows go from the attribute RAM to the PEs, and what lies between commands stays on the chip.
 SCRATCH = 256
 STREAMED = Units(UNITS.neural, replace(CORE, window=32))
