@@ -98,8 +98,10 @@ class ColumnPipeline(wiring.Component):
         The head, and whether it is a sum.
     joined, some, lack : Out
         Rows that get the window's sum; there are some that the head has and they have not; the reverse.
+    head : In
+        Slot of the next head, if it is of the matrix.
     narrow : Out(1)
-        The requested column is of the matrix, and has one row at most.
+        The next head is of the matrix, and has one row at most.
     """
 
     def __init__(self, config: CommunityConfig) -> None:
@@ -129,6 +131,7 @@ class ColumnPipeline(wiring.Component):
                 "joined": Out(config.width),
                 "some": Out(1),
                 "lack": Out(1),
+                "head": In(range(config.slots)),
                 "narrow": Out(1),
             }
         )
@@ -184,7 +187,7 @@ class ColumnPipeline(wiring.Component):
                 m.d.sync += column.eq(read.data)
             used = (reads if n == 0 else self.request.valid & self.request.both) & ~apart & self.moves
             m.d.sync += Assert(~(used & write.en & (write.addr == place)), "a column is read while it is written")
-        self._mark(m, write, places[0])
+        self._mark(m, write)
 
         # The place of the best partner, which is known before a split writes it.
         kept, writes = Signal(config.column_bits + 1), Signal()
@@ -211,7 +214,7 @@ class ColumnPipeline(wiring.Component):
         slot = (self.base + number)[: exact_log2(config.slots)]
         return Mux(formed, (1 << config.column_bits) | number[: config.column_bits], slot)
 
-    def _mark(self, m: Module, written: Any, place: Value) -> None:
+    def _mark(self, m: Module, written: Any) -> None:
         """Keep a bit for each column of the matrix: whether it has two rows. A sum has two when it is formed."""
         config, size = self.config, self.group
         m.submodules.wide = wide = memory.Memory(shape=1, depth=1 << config.column_bits, init=[])
@@ -224,10 +227,10 @@ class ColumnPipeline(wiring.Component):
             two |= _one_and_two(Cat(group[0] for group in groups))[1]
         m.d.sync += [write.en.eq(written.en & ~written.addr[-1]), write.addr.eq(written.addr)]
         # The head behind one that was split is often the partner that has just been written.
-        written_now = write.en & (write.addr == place)
+        written_now = write.en & (write.addr == self.head)
         m.d.comb += [
             write.data.eq(two),
-            read.addr.eq(place),
+            read.addr.eq(self.head),
             self.narrow.eq(~Mux(written_now, two, read.data) & ~self.request.formed),
         ]
 
@@ -273,7 +276,8 @@ class ColumnPipeline(wiring.Component):
             self.saves.eq(shares.any() | (saved & ~last.load)),
         ]
         more = Mux(far, ones[1], ones[0])
-        with m.If((self.moves & last.valid & last.load) | (self.split & self.free)):
+        # A head that waits is alone there: nothing is compared with it, and the round before is decided.
+        with m.If((last.valid & last.load) | (self.split & self.free)):
             m.d.sync += [most.eq(1), saved.eq(0), self.another.eq(0)]
         with m.Elif(shares.any()):
             # A stage that waits is counted more than once, but only as long as it is the last of its round.

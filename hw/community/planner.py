@@ -59,6 +59,8 @@ class Planner(wiring.Component):
         # The next column to request, its round's head, the one behind the last; the one that is decided next.
         self._column, self._head, self._stop = (Signal(number, name=name) for name in ("column", "head", "stop"))
         self._index, self._tail, self._full = Signal(number), Signal(number), Signal()
+        # Slots of the next head and of the column that is through: whether a head has partners is known by its slot.
+        self._head_slot, self._slot = (Signal(range(config.slots), name=name) for name in ("head_slot", "slot"))
         # The next request is a head; all are made. Requests go on; a split head can save nothing more.
         self._loading, self._ended, self._asks, self._cut = Signal(), Signal(init=1), Signal(), Signal()
         # Partners of the round that are left.
@@ -92,6 +94,8 @@ class Planner(wiring.Component):
             pipe.request.column.eq(self._column),
             pipe.request.formed.eq(pipe.request.column >= record.rows),
             pipe.request.group.eq(self._group),
+            pipe.head.eq(self._head_slot),
+            self._slot.eq(record.base + self._index),
             pipe.moves.eq(1),
             pipe.clear.eq(self._begins),
             task.index.eq(self._index),
@@ -128,6 +132,7 @@ class Planner(wiring.Component):
                         # The head's next round begins with its first partner.
                         m.d.sync += [
                             self._head.eq(self._index),
+                            self._head_slot.eq(self._slot),
                             self._column.eq(self._index + 1),
                             self._left.eq(self._partners),
                             self._stop.eq(self._stop + 1),
@@ -259,7 +264,10 @@ class Planner(wiring.Component):
                 self._column.eq(Mux(self._loading, following, behind)),
             ]
             with m.If(request.last):
-                m.d.sync += [self._head.eq(self._head + 1), self._column.eq(self._head + 1)]
+                m.d.sync += [
+                    *(place.eq(self._head + 1) for place in (self._head, self._column)),
+                    self._head_slot.eq(self._head_slot + 1),
+                ]
 
     def _emit(self, m: Module, pipe: ColumnPipeline) -> None:
         """Send the head, if it has rows or is a sum that others need; then what the window's sum has too many."""
@@ -293,6 +301,7 @@ class Planner(wiring.Component):
                 record.eq(self.i.payload),
                 self._stop.eq(self.i.payload.rows),
                 *(place.eq(0) for place in (self._column, self._head, self._ended)),
+                self._head_slot.eq(self.i.payload.base),
                 self._loading.eq(1),
             ]
             with m.If(self.settings.windows):
