@@ -235,6 +235,11 @@ class CommunityConfig(Parameters):
         return data.StructLayout({"vid": self.vid_bits, "slot": range(self.slots), "alone": 1})
 
     @property
+    def vertex(self) -> data.StructLayout:
+        """A vertex of a record, as in its `request`, and whether it is ``summed``."""
+        return data.StructLayout({**self.request.members, "summed": 1})
+
+    @property
     def kept(self) -> data.StructLayout:
         """Whether the row at ``slot`` is kept: a node row of a share, or that of a hub joined to one of these."""
         return data.StructLayout({"slot": range(self.slots), "kept": 1})

@@ -155,12 +155,8 @@ class CommunityPE(wiring.Component):
         connect(m, accumulator.total, sums.reads[0])
         connect(m, sender.sums, sums.reads[1])
         m.d.comb += [
-            # The planner keeps columns for itself.
-            planner.columns.enable.eq(reader.columns.enable),
-            planner.columns.address.eq(reader.columns.address),
-            planner.columns.data.eq(reader.columns.data),
-            *(unit.first.eq(self.first) for unit in (reader, sender)),
-            *(unit.vertices.eq(self.vertices) for unit in (reader, sender)),
+            reader.first.eq(self.first),
+            reader.vertices.eq(self.vertices),
             marks.slot.eq(accumulator.slot),
             accumulator.there.eq(marks.there),
             sender.there.eq(marks.oldest),
@@ -174,5 +170,11 @@ class CommunityPE(wiring.Component):
             self.adding.eq(accumulator.worked),
             self.gross.eq(accumulator.gross + sender.forwarded),
             self.formed.eq(accumulator.formed),
+        ]
+        # The planner keeps columns for itself, a cycle later: they come from memory.
+        m.d.sync += [
+            planner.columns.enable.eq(reader.columns.enable),
+            planner.columns.address.eq(reader.columns.address),
+            planner.columns.data.eq(reader.columns.data),
         ]
         return m

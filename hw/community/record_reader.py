@@ -59,7 +59,7 @@ class RecordReader(wiring.Component):
         VIDs that are summed, constant while there are records.
     i
         Beats of records. The end of the stream is skipped.
-    vertex : stream of ``config.request``, always ready
+    vertex : stream of ``config.vertex``, always ready
         Each vertex of a record, once, when it is requested.
     kept : stream of ``config.kept``, always ready
         With ``config.shares``: whether each row is kept, with its vertex, and again when a hub turns out to be joined
@@ -90,7 +90,7 @@ class RecordReader(wiring.Component):
                 "first": In(config.vid_bits),
                 "vertices": In(config.vid_bits + 1),
                 "i": In(stream.Signature(RecordBeat)),
-                "vertex": Out(stream.Signature(config.request, always_ready=True)),
+                "vertex": Out(stream.Signature(config.vertex, always_ready=True)),
                 **({"kept": Out(stream.Signature(config.kept, always_ready=True))} if config.shares else {}),
                 "vectors": Out(stream.Signature(config.vectors, always_ready=True)),
                 "node_request": Out(stream.Signature(config.request)),
@@ -289,9 +289,11 @@ class RecordReader(wiring.Component):
             self.hub_request.valid.eq(out.o.valid & out.o.payload.hub),
             out.o.ready.eq(Mux(out.o.payload.hub, self.hub_request.ready, self.node_request.ready)),
         ]
-        summed = Signal()
+        summed, end = Signal(), Signal(bits + 1)
+        m.d.sync += end.eq(self.first + self.vertices)
         m.d.comb += [
-            self._wanted.eq((vid - self.first)[: bits + 1] < self.vertices),
+            self._wanted.eq((vid >= self.first) & (vid < end)),
+            self.vertex.payload.summed.eq(self._wanted),
             summed.eq(self._wanted & (~self._is_node | self._inside)),
         ]
         with m.If(self._record.single & ~self._is_node):

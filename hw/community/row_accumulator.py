@@ -12,6 +12,7 @@ from hw.block_memory import NO_BYPASS, registered_read
 from hw.community.formats import RECORDS, CommunityConfig
 from hw.community.multi_read_memory import read_signature, write_signature
 from hw.stream.queue import Queue
+from hw.stream.slice import Slice
 
 __all__ = ["RowAccumulator"]
 
@@ -86,6 +87,13 @@ class RowAccumulator(wiring.Component):
             }
         )
         self._asked, self._chosen, self._added = (Signal(operation, name=name) for name in ("asked", "chosen", "added"))
+        # A vector that is added: where it is among the vectors, or among the sums of columns.
+        operand = data.StructLayout({"summed": 1, "place": config.column_bits})
+        step = {name: config.step[name].shape for name in ("active", "form", "negative", "last", "row", "index")}
+        #: A step with places instead of numbers in its record.
+        self._step = data.StructLayout(
+            {"record": config.record, **step, "left": operand, "right": operand, "slot": range(config.slots)}
+        )
 
     def elaborate(self, platform: object) -> Module:
         """Build the three stages."""
@@ -94,7 +102,11 @@ class RowAccumulator(wiring.Component):
         # At most `RECORDS` are in progress, so the queue always has room.
         m.submodules.done = done = Queue(config.record, RECORDS)
         wiring.connect(m, done.o, wiring.flipped(self.o))
-        record, step, leaves = self.i.payload.record, self.i.payload.step, Signal()
+        # Whether a step can be taken depends on memories, and would decide what planner and scanner do.
+        m.submodules.steps = steps = Slice(self._step)
+        self._place(m, steps.i)
+        step = steps.o.payload
+        record, leaves = step.record, Signal()
         # A record is complete when the result of its last step is written, two cycles later.
         last_records = [Signal(config.record, name=f"last_record_{n}", reset_less=True) for n in range(2)]
         left = Signal(2)
@@ -102,8 +114,8 @@ class RowAccumulator(wiring.Component):
         m.d.comb += [done.i.payload.eq(last_records[1]), done.i.valid.eq(left[1])]
 
         chunk, second = Signal(range(config.chunks)), Signal()
-        column, row = Signal(config.column_bits), Signal(range(config.slots))
-        summed, last_chunk, runs, waits, writes, moves, through = (Signal() for _ in range(7))
+        operand = Signal(step.right.shape())
+        last_chunk, runs, waits, writes, moves, through = (Signal() for _ in range(6))
         # Steps go through the chunks upwards and downwards in turn: of a row that several add to one after the other,
         # the chunk that is asked for is that of the operation before, or has been written.
         down = Signal()
@@ -111,33 +123,31 @@ class RowAccumulator(wiring.Component):
         forming = (chosen.valid & chosen.form) | (added.valid & added.form)
         m.d.comb += [
             last_chunk.eq(chunk == Mux(down, 0, self.settings.last_chunk)),
-            runs.eq(self.i.valid & step.active),
+            runs.eq(steps.o.valid & step.active),
             # Sums among both parts of a sum are waited for at once: behind its first operation the adders form one.
-            waits.eq(forming & ~second & ((step.right >= record.rows) | (step.form & (step.left >= record.rows)))),
+            waits.eq(forming & ~second & (step.right.summed | (step.form & step.left.summed))),
             # The row's sum is being written.
             writes.eq(~step.form & self._same(added) & ~self._same(chosen)),
-            moves.eq(runs & ~waits & ~writes & (summed | self.there)),
+            moves.eq(runs & ~waits & ~writes & (operand.summed | self.there)),
             through.eq(moves & last_chunk & (second | ~step.form)),
-            leaves.eq(self.i.valid & self.i.ready & step.last),
-            self.i.ready.eq(through | ~step.active),
+            leaves.eq(steps.o.valid & steps.o.ready & step.last),
+            steps.o.ready.eq(through | ~step.active),
             self.worked.eq(moves),
             # The sum of a single node's hubs is counted when it is forwarded to each of them.
             self.gross.eq(through & ~step.form & ~(record.single & (step.row != 0))),
             self.formed.eq(through & step.form),
-            column.eq(Mux(step.form & ~second, step.left, step.right)),
-            row.eq(record.base + step.row),
-            summed.eq(column >= record.rows),
-            self.slot.eq(record.base + column),
+            operand.eq(Mux(step.form & ~second, step.left, step.right)),
+            self.slot.eq(operand.place),
             self.vectors.address.eq(Cat(chunk, self.slot)),
-            self.total.address.eq(Cat(chunk, row)),
+            self.total.address.eq(Cat(chunk, step.slot)),
         ]
         m.d.comb += [
             asked.valid.eq(moves),
             asked.form.eq(step.form),
             asked.write.eq(~step.form | second),
             asked.negative.eq(step.negative & ~step.form),
-            asked.summed.eq(summed),
-            asked.place.eq(Mux(step.form, Cat(chunk, step.index), Cat(chunk, row))),
+            asked.summed.eq(operand.summed),
+            asked.place.eq(Mux(step.form, Cat(chunk, step.index), self.total.address)),
             asked.near.eq(Mux(step.form, second, self._same(chosen))),
             asked.kept.eq(~step.form & touched),
         ]
@@ -148,15 +158,35 @@ class RowAccumulator(wiring.Component):
             m.d.sync += [down.eq(down ^ last_chunk), chunk.eq(Mux(last_chunk, chunk, Mux(down, chunk - 1, chunk + 1)))]
         with m.If(leaves):
             m.d.sync += [down.eq(0), chunk.eq(0)]
-        self._add(m, Cat(chunk, column))
+        self._add(m, Cat(chunk, operand.place))
         m.d.sync += [
             Cover(waits & added.form, "a sum is used right after it was formed"),
             Cover(moves & ~step.form & asked.near, "a row twice in a row"),
             Cover(runs & writes & ~waits, "a row with another one between"),
-            Cover(runs & ~summed & ~self.there, "a step waits for its vector"),
-            Cover(runs & second & ~self.there & ~summed & ~chosen.valid, "the left part of a sum waits for the right"),
+            Cover(runs & ~operand.summed & ~self.there, "a step waits for its vector"),
+            Cover(
+                runs & second & ~self.there & ~operand.summed & ~chosen.valid,
+                "the left part of a sum waits for the right",
+            ),
         ]
         return m
+
+    def _place(self, m: Module, placed: stream.Interface) -> None:
+        """Give steps their places: sums are behind the columns of the matrix."""
+        record, step, to = self.i.payload.record, self.i.payload.step, placed.payload
+        m.d.comb += [
+            placed.valid.eq(self.i.valid),
+            self.i.ready.eq(placed.ready),
+            to.record.eq(record),
+            to.slot.eq(record.base + step.row),
+            *(to[name].eq(step[name]) for name in ("active", "form", "negative", "last", "row", "index")),
+        ]
+        for name in ("left", "right"):
+            slot = (record.base + step[name])[: len(to.slot)]
+            m.d.comb += [
+                to[name].summed.eq(step[name] >= record.rows),
+                to[name].place.eq(Mux(to[name].summed, step[name], slot)),
+            ]
 
     def _touched(self, m: Module, row: Value, touches: Value, clear: Value) -> Value:
         """Return whether a row has a sum; note that it gets one, or that none has.

@@ -30,9 +30,8 @@ class RowSender(wiring.Component):
     ----------
     settings : In
         ``config.settings``, constant while there are records.
-    first, vertices : In
-        Vertices that are summed: rows of others, as of a halo, leave no word.
-    vertex : stream of ``config.request``, always ready
+    vertex : stream of ``config.vertex``, always ready
+        Rows of vertices that are not summed, as of a halo, leave no word.
     kept : stream of ``config.kept``, always ready
         With ``config.shares``: rows that a share of a record has. Others leave no word if they are nodes', and empty
         ones if they are hubs', for which every request is answered.
@@ -67,9 +66,7 @@ class RowSender(wiring.Component):
         super().__init__(
             {
                 "settings": In(config.settings),
-                "first": In(config.vid_bits),
-                "vertices": In(config.vid_bits + 1),
-                "vertex": In(stream.Signature(config.request, always_ready=True)),
+                "vertex": In(stream.Signature(config.vertex, always_ready=True)),
                 **({"kept": In(stream.Signature(config.kept, always_ready=True))} if config.shares else {}),
                 "scale": In(stream.Signature(kept_scale(config), always_ready=True)),
                 "own": In(stream.Signature(own_chunk(config), always_ready=True)),
@@ -96,14 +93,16 @@ class RowSender(wiring.Component):
         chunk = Signal(range(config.chunks))
         address, last, last_row, record_end = Signal.like(self.sums.address), Signal(), Signal(), Signal()
         # The last row's sum leaves for this one.
-        forwards, forwarded, summed_row = Signal(), Signal(), Signal.like(row)
+        forwards, forwarded = Signal(), Signal()
+        # It is known when the first row has been read, and before that not needed.
+        last_slot = Signal.like(slot)
+        m.d.sync += last_slot.eq(record.base + record.rows - 1)
         moves, reads = Signal(), Signal()
         # The row has come; it has been waited for with its first chunk.
         there, again = Signal(), Signal()
         offered, is_node, ends, retires = Signal(), Signal(), Signal(), Signal()
         offered_chunk, offered_address = Signal.like(chunk), Signal.like(address)
-        summed = (self.vertex.payload.vid - self.first)[: config.vid_bits + 1] < self.vertices
-        wanted = self._keep(m, "wanted", self.vertex, summed, moves, slot)
+        wanted = self._keep(m, "wanted", self.vertex, self.vertex.payload.summed, moves, slot)
         vectors = self._keep(m, "vectors", self.vectors, self.vectors.payload.vectors, moves, slot)
         # Of the only node of a record that of all others and, in the first part, its own; of its hubs that node's.
         alone, single = Signal.like(self.partial.payload.vectors), Signal()
@@ -118,7 +117,6 @@ class RowSender(wiring.Component):
             slot.eq(record.base + row),
             address.eq(Cat(chunk, slot)),
             forwards.eq(record.single & row.any()),
-            summed_row.eq(Mux(forwards, record.rows - 1, row)),
             last.eq(chunk == self.settings.last_chunk),
             last_row.eq(row + 1 == record.rows),
             record_end.eq(last & last_row),
@@ -128,7 +126,7 @@ class RowSender(wiring.Component):
             reads.eq(moves & self.i.valid & there),
             self.passes.eq(reads & Mux(forwards, ~again, last)),
             # A word that is offered stays where it is read from.
-            self.sums.address.eq(Mux(moves, Cat(chunk, (record.base + summed_row)[: len(slot)]), offered_address)),
+            self.sums.address.eq(Mux(moves, Cat(chunk, Mux(forwards, last_slot, slot)), offered_address)),
             self.i.ready.eq(moves & there & record_end),
             self.freed.eq(offered & taken & ends),
             self.retired.eq(self.freed & retires),

@@ -6,7 +6,6 @@ from amaranth.lib.wiring import In, Out
 
 from hw.community.formats import CommunityConfig
 from hw.lowest import lowest_one, without_lowest
-from hw.stream.slice import Slice
 
 __all__ = ["Scanner"]
 
@@ -32,8 +31,6 @@ class Scanner(wiring.Component):
     now, busy, ends, rows, at
         The part under way: its step but for the row; whether there is one; it is the task's last; its rows, and the
         number of their group (internal).
-    steps
-        The slice behind the steps (internal).
     """
 
     def __init__(self, config: CommunityConfig, group: int = 16) -> None:
@@ -43,15 +40,12 @@ class Scanner(wiring.Component):
         self.now, self.busy, self.ends = Signal(config.step, reset_less=True), Signal(), Signal(reset_less=True)
         self.rows = Signal(self.group, reset_less=True)
         self.at = Signal(range(max(2, config.width // self.group)), reset_less=True)
-        self.steps = Slice(config.step)
         super().__init__({"i": In(stream.Signature(config.task)), "o": Out(stream.Signature(config.step))})
 
     def elaborate(self, platform: object) -> Module:
         """Choose the next part of the task, emit its steps, take a task when nothing is left to choose."""
         m = Module()
         config, task, size = self.config, self.task, self.group
-        m.submodules.out = out = self.steps
-        wiring.connect(m, out.o, wiring.flipped(self.o))
         groups = [self.rest[at : at + size] for at in range(0, config.width, size)]
         some, lowest, last_group = groups[0].any(), Const(0), Const(1)
         if len(groups) > 1:
@@ -63,17 +57,17 @@ class Scanner(wiring.Component):
         rest = Signal(size)
         m.d.comb += [
             rest.eq(self.rows & (self.rows - 1)),
-            through.eq(~self.busy | (out.i.ready & (rest == 0))),
+            through.eq(~self.busy | (self.o.ready & (rest == 0))),
             goes.eq(self.full & through),
             ends.eq(Mux(self.form, ~some, last_group)),
             self.i.ready.eq(~self.full | (goes & ends)),
-            out.i.valid.eq(self.busy),
-            out.i.payload.eq(self.now),
-            out.i.payload.row.eq(Cat(lowest_one(self.rows)[1], self.at)),
+            self.o.valid.eq(self.busy),
+            self.o.payload.eq(self.now),
+            self.o.payload.row.eq(Cat(lowest_one(self.rows)[1], self.at)),
         ]
         with m.If(through):
             m.d.sync += self.busy.eq(self.full)
-        with m.If(out.i.ready):
+        with m.If(self.o.ready):
             m.d.sync += self.rows.eq(rest)
         with m.If(goes):
             m.d.sync += [

@@ -35,11 +35,11 @@ class ScannerSpec(Elaboratable):
         taken, waiting = Signal(CONFIG.task), Signal(CONFIG.task)
         active, waits = Signal(), Signal()
         done, formed = Signal(CONFIG.width), Signal()
-        step = dut.steps.i.payload
+        step = dut.o.payload
         moves, accepts, finishes = Signal(), Signal(), Signal()
         row, had, has_formed = Signal(CONFIG.width), Signal(CONFIG.width), Signal()
         m.d.comb += [
-            moves.eq(dut.steps.i.valid & dut.steps.i.ready),
+            moves.eq(dut.o.valid & dut.o.ready),
             accepts.eq(dut.i.valid & dut.i.ready),
             row.eq(1 << step.row),
             had.eq(done | Mux(moves & step.active & ~step.form, row, 0)),
@@ -73,7 +73,7 @@ class ScannerSpec(Elaboratable):
             Cover(moves & (done == 0x7F) & (taken.rows == 0xFF)),
             Cover(moves & taken.form & (taken.rows == 0)),
             Cover(moves & step.last),
-            Cover(dut.busy & ~dut.steps.i.ready & (done != 0)),
+            Cover(dut.busy & ~dut.o.ready & (done != 0)),
             Cover(finishes & waits & accepts),
         ]
         return m

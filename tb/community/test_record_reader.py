@@ -128,7 +128,9 @@ class Reader:
                 {"vid": vid, "slot": (self.base + n) % self.config.slots, "alone": alone} for n, vid in enumerate(vids)
             ]
             self.bench.drive("i", record_words(record, piece))
-            self.bench.expect("vertex", asked)
+            summed = self.is_summed(np.array(vids))
+            known = [{**request, "summed": int(of)} for request, of in zip(asked, summed, strict=True)]
+            self.bench.expect("vertex", known)
             self.bench.expect("node_request", asked[:nodes])
             head = {"head": 1 - kind["later"]}
             hubs = [{**request, **(head if n < record.nodes.size else {"head": 0})} for n, request in enumerate(asked)]

@@ -276,7 +276,7 @@ async def steps_take_their_cycles(dut: Any) -> None:
             steps = steps_of(rng, rows, config)
             await sums.send([(rows, steps)])
             began = sums.bench.cycle
-            assert await sums.done() - began == cycles_of(steps, rows, sums.chunks) + 3
+            assert await sums.done() - began == cycles_of(steps, rows, sums.chunks) + 4
 
 
 @cocotb.test()

@@ -58,17 +58,10 @@ class Rows:
         bench.dut.there.value = 1
         self.watcher = cocotb.start_soon(self._watch())
 
-    def _vid(self) -> int:
-        return self.bench.random.randrange(_VIDS)
-
     async def set(self, chunks: int, *, every: bool = False) -> None:
         """Have rows of so many chunks; `every` one is wanted, or some are."""
         self.chunks, self.every = chunks, every
         self.bench.dut.settings.value = settings_of(self.config, self.bench.random, last_chunk=chunks - 1)
-        self.first, self.vertices = self.bench.random.choice(((0, _VIDS), (self._vid(), self._vid())))
-        if every:
-            self.first, self.vertices = 0, _VIDS
-        self.bench.dut.first.value, self.bench.dut.vertices.value = self.first, self.vertices
         await self.bench.drain(quiet=0)
 
     async def send(self, nodes: int, hubs: int, *, single: bool | None = None) -> None:
@@ -89,17 +82,16 @@ class Rows:
         first_forwarded = None
         for row in range(nodes + hubs):
             place = (self.base + row) % config.slots
-            # At each end of the range, to either side, and anywhere.
-            vid = (self.first + rng.choice((-1, 0, self.vertices - 1, self.vertices, self._vid()))) % _VIDS
+            vid, summed = rng.randrange(_VIDS), self.every or rng.random() < 0.6
             kept = self.every or not config.shares or rng.random() < 0.7
-            wanted = 0 <= vid - self.first < self.vertices and (kept or row >= nodes)
+            wanted = summed and (kept or row >= nodes)
             # Of a record of one node they are known.
             vectors = rng.randrange(config.width)
             bench.drive("vectors", [{"slot": place, "vectors": vectors}])
             if single:
                 vectors = 1 if row else nodes + hubs - later
             scale = {name: rng.getrandbits(bits) for name, bits in (("mantissa", 16), ("exponent", 5))}
-            bench.drive("vertex", [{"vid": vid, "slot": place}])
+            bench.drive("vertex", [{"vid": vid, "slot": place, "summed": int(summed)}])
             if config.shares:
                 bench.drive("kept", [{"slot": place, "kept": int(kept)}])
             if row < nodes:
