@@ -6,7 +6,7 @@ Rows that are combined already need no combiner: a `hw.community.combined_reader
 from functools import reduce
 from typing import Any
 
-from amaranth.hdl import Array, Assert, Cat, Cover, Module, Mux, Signal
+from amaranth.hdl import Array, Assert, Cat, Cover, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
@@ -121,9 +121,14 @@ class FeatureReader(wiring.Component):
         self.config, self.combiners, self.address_width, self.depth = config, combiners, address_width, depth
         self._reader = RangeReader(address_width, config.data_width, depth)
         self._words_of_beat = exact_log2(config.data_width // _WORD_BITS)
-        #: A row to ask for: its range, the factor of its sums and its tag; whether it is summed, and combined.
+        #: What is missing of a row: its address, and the words up to its end from the beat on in which that lies. The
+        #: beats of its next piece; whether it has several.
+        self._span = data.StructLayout(
+            {"address": RangeRequest(address_width)["address"].shape, "span": 18, "beats": range(_PIECE + 1), "long": 1}
+        )
+        #: A row to ask for, the factor of its sums and its tag; whether it is summed, and combined.
         self._row = data.StructLayout(
-            {"range": RangeRequest(address_width), "source": struct(SCALE), "tag": config.tag, "own": 1, "combined": 1}
+            {"range": self._span, "source": struct(SCALE), "tag": config.tag, "own": 1, "combined": 1}
         )
         #: What is on its way: a piece of a row, which may begin or end it.
         self._piece = data.StructLayout(
@@ -214,7 +219,7 @@ class FeatureReader(wiring.Component):
         # If a row's end lies before its start, its length wraps to almost 2^33 words.
         words, wrong, bad = Signal(33), Signal(), Signal()
         m.d.comb += [words.eq(self.found.offset - entry.offset), wrong.eq(words > settings.most)]
-        row, tag, passing, by_offset = Signal(self._row), tags[1], passes[1], Signal()
+        row, length, tag, passing, by_offset = Signal(self._row), Signal(17), tags[1], passes[1], Signal()
         m.d.comb += by_offset.eq(settings.sparse & ~passing)
         m.d.sync += [
             bad.eq(by_offset & wrong),
@@ -222,7 +227,7 @@ class FeatureReader(wiring.Component):
                 Mux(passing & ~tag.root, settings.rows, settings.features)
                 + Mux(by_offset, entry.offset, Mux(settings.placed & passing & ~tag.root, place, at))
             ),
-            row.range.words.eq(Mux(by_offset, Mux(wrong, 0, words), Mux(passing, settings.row_words, settings.words))),
+            length.eq(Mux(by_offset, Mux(wrong, 0, words), Mux(passing, settings.row_words, settings.words))),
             row.source.eq(entry.source),
             row.combined.eq(passing),
             row.own.eq(owns[1]),
@@ -232,6 +237,7 @@ class FeatureReader(wiring.Component):
         m.d.comb += [
             rows.i.valid.eq(valid[2]),
             rows.i.payload.eq(row),
+            *self._measure(rows.i.payload.range, row.range.address[: self._words_of_beat] + length),
             self.error.valid.eq(valid[2] & bad),
             self.error.payload.code.eq(Error.OFFSET_ORDER),
             self.error.payload.info.eq(row.tag.vid),
@@ -266,15 +272,14 @@ class FeatureReader(wiring.Component):
         index = range(self.combiners)
         # Of each combiner: beats that are on their way or that it has not begun, and what is missing of its row.
         owed = [Signal(range(room + 1), name=f"owed_{n}") for n in index]
-        rests = [Signal(RangeRequest(self.address_width), name=f"rest_{n}") for n in index]
+        rests = [Signal(self._span, name=f"rest_{n}") for n in index]
         begun, free = Signal(len(index)), Signal(len(index))
-        m.d.comb += free.eq(Cat(count <= room - _PIECE for count in owed))
         least = self._least(m, [Cat(count, bit) for count, bit in zip(owed, begun, strict=True)])
 
         # Rests have their turns.
         turn = Signal(range(max(2, self.combiners)))
         chosen, continues, asks, can, passes, starts = Signal.like(turn), *(Signal() for _ in range(5))
-        range_, beats = Signal(RangeRequest(self.address_width)), Signal(range(_PIECE + 1))
+        range_ = Signal(self._span)
         m.d.sync += turn.eq(Mux(turn == self.combiners - 1, 0, turn + 1))
         m.d.comb += [
             can.eq(ranges.i.ready & pieces.i.ready),
@@ -285,7 +290,8 @@ class FeatureReader(wiring.Component):
             asks.eq(can & (continues | (rows.o.valid & ~passes & starts))),
             range_.eq(Mux(continues, Array(rest.as_value() for rest in rests)[turn], rows.o.payload.range.as_value())),
             self.combined.valid.eq(passes),
-            self.combined.payload.range.eq(rows.o.payload.range),
+            self.combined.payload.range.address.eq(rows.o.payload.range.address),
+            self.combined.payload.range.words.eq(self.settings.row_words),
             self.combined.payload.tag.eq(rows.o.payload.tag),
             self.combined.payload.own.eq(rows.o.payload.own),
             rows.o.ready.eq(Mux(passes, self.combined.ready, asks & ~continues)),
@@ -293,35 +299,43 @@ class FeatureReader(wiring.Component):
             self.given.combiner.eq(chosen),
             self.given.vid.eq(rows.o.payload.tag.vid),
         ]
-        first, span, long = range_.address[:bits], Signal(18), Signal()
+        first, most = range_.address[:bits], _PIECE << bits
         m.d.comb += [
-            span.eq(first + range_.words),
-            long.eq(span > _PIECE << bits),
-            # An empty range is a beat too.
-            beats.eq(Mux(long, _PIECE, Mux(range_.words == 0, 1, (span + (1 << bits) - 1) >> bits))),
             ranges.i.valid.eq(asks),
             ranges.i.payload.address.eq(range_.address),
-            ranges.i.payload.words.eq(Mux(long, (_PIECE << bits) - first, range_.words)),
+            ranges.i.payload.words.eq(Mux(range_.long, most, range_.span[: exact_log2(most) + 1]) - first),
             pieces.i.valid.eq(asks),
             pieces.i.payload.combiner.eq(chosen),
             pieces.i.payload.begins.eq(~continues),
-            pieces.i.payload.ends.eq(~long),
+            pieces.i.payload.ends.eq(~range_.long),
             pieces.i.payload.source.eq(rows.o.payload.source),
             pieces.i.payload.tag.eq(rows.o.payload.tag),
         ]
         for n, (count, taken) in enumerate(zip(owed, self.taken, strict=True)):
-            m.d.sync += count.eq(count + Mux(asks & (chosen == n), beats, 0) - taken)
+            m.d.sync += count.eq(count + Mux(asks & (chosen == n), range_.beats, 0) - taken)
+            # From what it was a cycle ago: one that has been asked for meanwhile may have taken a whole piece.
+            m.d.sync += free[n].eq(Mux(asks & (chosen == n), count <= room - 2 * _PIECE, count <= room - _PIECE))
         for n, rest in enumerate(rests):
             with m.If(asks & (chosen == n)):
                 m.d.sync += [
-                    begun[n].eq(long),
+                    begun[n].eq(range_.long),
                     rest.address.eq(Cat(range_.address[:bits] & 0, range_.address[bits:] + _PIECE)),
-                    rest.words.eq(span - (_PIECE << bits)),
+                    *self._measure(rest, range_.span, most),
                 ]
         m.d.sync += [
             Cover(asks & continues & rows.o.valid, "a piece of a row that has begun comes before another row"),
             Cover(rows.o.valid & ~asks, "a row waits"),
         ]
+
+    def _measure(self, row: Any, span: Value, read: int = 0) -> tuple[Any, ...]:
+        """Assign what is missing of a row behind the words that are `read`, whole pieces: an empty range is a beat."""
+        bits = self._words_of_beat
+        long, last = span > read + (_PIECE << bits), (span[: exact_log2(_PIECE) + bits] - 1)[bits:]
+        return (
+            row.span.eq(span - read),
+            row.long.eq(long),
+            row.beats.eq(Mux(long, _PIECE, Mux(span == 0, 1, last[: exact_log2(_PIECE)] + 1))),
+        )
 
     def _hand_out(self, m: Module, reader: RangeReader, pieces: Queue) -> None:
         """Give beats to their combiners, which have room."""
