@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from amaranth.hdl import Array, Cat, Const, Cover, Module, Mux, Signal, Value
+from amaranth.hdl import Array, Cat, Const, Cover, Module, Mux, Signal, Value, ValueLike
 from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -284,8 +284,8 @@ class NeighbourClassifier(wiring.Component):
             after.hubs.eq(now.hubs + hub),
             after.opened.eq(now.opened + opens),
             # Whether a node is kept settles late in the cycle, so both outcomes are prepared.
-            after.full_nodes.eq(Mux(node, now.nodes + 1 == c_max, now.nodes == c_max)),
-            after.full_hubs.eq(Mux(hub, now.hubs + 1 == config.hubs, now.hubs == config.hubs)),
+            after.full_nodes.eq(Mux(node, _are(now.nodes + 1, c_max), _are(now.nodes, c_max))),
+            after.full_hubs.eq(Mux(hub, _are(now.hubs + 1, config.hubs), _are(now.hubs, config.hubs))),
         ]
         for n, counts in enumerate(kept):
             m.d.comb += [self.nodes[n].eq(counts.nodes), self.listed[n].eq(counts.listed), self.hubs[n].eq(counts.hubs)]
@@ -312,3 +312,8 @@ class NeighbourClassifier(wiring.Component):
         with m.If(self.clear.valid):
             m.d.sync += self.tag.eq(0)
         return read.data
+
+
+def _are(count: Value, most: ValueLike) -> Value:
+    """Return whether a number is another one; of two comparisons synthesis would make one behind a late choice."""
+    return ~(count ^ most).any()

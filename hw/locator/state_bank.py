@@ -146,10 +146,14 @@ class StateBank(wiring.Component):
             with m.Elif(new_hub):
                 m.d.comb += answer.outcome.eq(Outcome.NEW_HUB)
 
+        by_written, by_stored = Signal(), Signal()
         m.d.comb += [
             self.identified.eq(sets & (request.operation == Operation.FINISH)),
-            # A degree above the previous threshold is above this one too.
-            write.en.eq(self.put | sets | (claims & Mux(newer, pending[1], pending[0]) & ~new_hub)),
+            # What memory says is late, and what all else says is early. A degree above the previous threshold is above
+            # this one too.
+            by_written.eq(claims & newer & pending[1]),
+            by_stored.eq(claims & ~newer),
+            write.en.eq(self.put | sets | ((by_written | (by_stored & pending[0])) & ~new_hub)),
             write.addr.eq(Mux(self.put, self.place, request.node[config.bank_bits :][: len(self.place)])),
             write.data.kind.eq(request.operation.as_value()),
             write.data.value.eq(Mux(sets, settings.round, owner.as_value())),
