@@ -4,7 +4,7 @@ from typing import NamedTuple, Self
 
 from amaranth.hdl import Array, Cat, Cover, Module, Mux, Signal, Value
 from amaranth.lib import data, memory, stream, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Out, connect
 from amaranth.utils import exact_log2
 
 from contracts import SCALE
@@ -12,6 +12,7 @@ from hw.block_memory import NO_BYPASS, registered_read
 from hw.contracts import struct
 from hw.memory.formats import RangeRequest, ReadBeat, ReadRequest
 from hw.memory.range_reader import RangeSplitter
+from hw.stream.slice import Slice
 
 __all__ = ["ARRAYS", "Lookup", "NodeTable"]
 
@@ -197,6 +198,8 @@ class NodeTable(wiring.Component):
     def _read(self, m: Module, arrays: list[_Array], wanted: Value, begins: Signal, place: Signal) -> Signal:
         """Read of each array what comes first, then of each the rest; return whose beat comes next, for `place`."""
         m.submodules.splitter = splitter = self._splitter
+        m.submodules.ranges = ranges = Slice(splitter.i.payload.shape())
+        connect(m, ranges.o, splitter.i)
         comes, beat_bits, count = self.beat.valid, exact_log2(self.data_width // _WORD), len(ARRAYS)
         under_way = Signal(range(_BURSTS + 1))
         m.d.comb += [
@@ -221,17 +224,17 @@ class NodeTable(wiring.Component):
             m.d.sync += [lasts[n].eq(_least(whole, split - 1)), lasts[n + count].eq(whole)]
         m.d.comb += [
             begins.eq((self.start | waits) & ~self.reading),
-            splitter.i.payload.address.eq((asked.begin + Mux(asking.rest, split, 0)) << beat_bits),
-            splitter.i.payload.words.eq(
+            ranges.i.payload.address.eq((asked.begin + Mux(asking.rest, split, 0)) << beat_bits),
+            ranges.i.payload.words.eq(
                 Mux(asking.rest, asked.words - (split << beat_bits), _least(asked.words, split << beat_bits))
             ),
-            splitter.i.valid.eq(to_ask.any()),
+            ranges.i.valid.eq(to_ask.any()),
             splitter.part.ready.eq(1),
             self.busy.eq(waits | to_come[:count].any()),
             self.reading.eq(to_come.any()),
         ]
         m.d.sync += waits.eq((self.start | waits) & self.reading)
-        with m.If(splitter.i.valid & splitter.i.ready):
+        with m.If(ranges.i.valid & ranges.i.ready):
             m.d.sync += to_ask.eq(to_ask & ~asking.bit)
         ends, left = Signal(), to_come & ~coming.bit
         final = Signal.like(place)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from amaranth.hdl import Assert, Cat, Cover, Module, Mux, Signal, Value
+from amaranth.hdl import Assert, Cat, Const, Cover, Module, Mux, Signal, Value
 from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import exact_log2
@@ -291,8 +291,9 @@ class RecordGrouper(wiring.Component):
         # VIDs go out in pairs: the first one waits for the second.
         vid, first_vid, second, last = Signal(self.vid_bits), Signal(self.vid_bits), Signal(), Signal()
         header, row, beat = Signal(struct(RECORD_HEADER)), read.data, Signal(2 * VID_BITS)
-        # The row of a record of one node: its own bit, and one for each hub that has been named.
-        ones = Signal(self.window + 1)
+        # The row to give. That of a record of one node has its own bit, and one for each hub that has been named; the
+        # others come from memory, and are shifted a cycle before.
+        bits = Signal(self.rows + self.window, reset_less=True)
         ends, inside, after = Signal(), Signal(), Signal()
         m.d.comb += [
             read.addr.eq(Cat(ahead, now.place)),
@@ -349,7 +350,7 @@ class RecordGrouper(wiring.Component):
                 m.next = "HEADER"
             with m.State("HEADER"):
                 m.d.comb += [out.valid.eq(1), beat.eq(header)]
-                m.d.sync += ones.eq(1)
+                m.d.sync += bits.eq(1)
                 with m.If(out.ready):
                     m.next = "NODES"
             with m.State("NODES"):
@@ -363,19 +364,26 @@ class RecordGrouper(wiring.Component):
                 left = without_lowest(rest)[: self.window]
                 base = now.entry.step << self.step_bits
                 with m.If(names((base + lowest_one(rest)[1])[: self.vid_bits], left == 0)):
-                    m.d.sync += [rest.eq(left), ones.eq(Cat(1, ones))]
+                    m.d.sync += [rest.eq(left), bits.eq(Cat(1, bits))]
                     with m.If(last):
-                        m.next = "ROWS"
-            with m.State("ROWS"):
-                behind_nodes = Cat((1 << index)[: self.rows], row.hubs >> low)
+                        m.next = "GIVE"
+                        with m.If(joined):
+                            m.next = "ROW"
+            with m.State("ROW"):
+                m.d.comb += ahead.eq(index + 1)
+                m.d.sync += bits.eq(Cat(Const(1, self.rows), row.hubs >> low))
+                m.next = "GIVE"
+            with m.State("GIVE"):
                 m.d.comb += [
                     out.valid.eq(1),
-                    beat.eq(Mux(joined, behind_nodes, ones)),
+                    beat.eq(bits),
                     out.payload.last.eq(~joined | ends),
+                    ahead.eq(index + 1 + (out.ready & joined)),
                 ]
                 with m.If(out.ready):
-                    m.d.comb += ahead.eq(index + 1)
-                    m.d.sync += index.eq(ahead)
+                    m.d.sync += index.eq(index + 1)
+                    with m.If(joined):
+                        m.d.sync += bits.eq(Cat(0, bits[: self.rows - 1], row.hubs >> low))
                     with m.If(ends):
                         m.next = "IDLE"
                     with m.Elif(~joined):
@@ -384,7 +392,7 @@ class RecordGrouper(wiring.Component):
         with m.If(~idle):
             m.d.comb += out.payload.data.eq(beat)
         m.d.sync += [
-            Cover(fsm.ongoing("ROWS") & joined & (low != 0), "a group's hubs begin behind its window"),
-            Cover(fsm.ongoing("ROWS") & ~joined & ~ends, "one of several records of a group"),
+            Cover(fsm.ongoing("GIVE") & joined & (low != 0), "a group's hubs begin behind its window"),
+            Cover(fsm.ongoing("GIVE") & ~joined & ~ends, "one of several records of a group"),
         ]
         return now.place, idle

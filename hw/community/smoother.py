@@ -124,7 +124,8 @@ class Smoother(wiring.Component):
         with m.If(self.done | ~self.decided):
             m.d.sync += [self.decided.eq(~Cat(barred).all()), place.eq(least), origin.eq(next_turn)]
         tops = Signal()
-        m.d.comb += tops.eq(Cat(load[-1] for load in loads).all())
+        # A cycle later: loads only grow meanwhile.
+        m.d.sync += tops.eq(Cat(load[-1] for load in loads).all() & ~tops)
         rests = [Cat(load[:-1], load[-1] & ~tops) for load in loads]
         for n, rest in enumerate(rests):
             given = Signal(LOAD_BITS + 1, name=f"given_{n}")
