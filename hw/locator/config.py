@@ -20,7 +20,7 @@ _SEARCH_CYCLES = 8
 #: Lines that a search prefetches.
 LINES = 4
 #: Most bundles of neighbours in flight when a search ends; see `hw.locator.state_lookup`.
-BUNDLES = 4
+BUNDLES = 7
 #: Entries of the column table for each vertex that it may hold.
 _SPARSE = 2
 

@@ -11,6 +11,7 @@ from amaranth.lib.wiring import In, Out
 from hw.locator.config import LocatorConfig
 from hw.locator.formats import (
     AccessSignature,
+    Bundle,
     Counts,
     Descriptor,
     KeptRow,
@@ -27,6 +28,7 @@ from hw.locator.state_lookup import StateLookup
 from hw.locator.sweeper import Sweeper
 from hw.locator.turns import in_turn, number_of
 from hw.stream.queue import Queue
+from hw.stream.slice import Slice
 
 __all__ = ["ENGINE_MODULE", "Engine"]
 
@@ -201,16 +203,20 @@ class Engine(wiring.Component):
             ]
 
     def _bundles(self, m: Module, reader: RowReader, singles: SingleReader, lookup: StateLookup) -> None:
-        """Rows and single vertices are looked up in turn; one that is partly looked up stays."""
+        """Rows and single vertices are looked up in turn.
+
+        They come from memories, and banks that are chosen by them say when the next ones can.
+        """
+        m.submodules.bundles = bundles = Slice(Bundle(self.config))
+        wiring.connect(m, bundles.o, lookup.i)
         single, before = Signal(), Signal()
-        bundle, alone, several = lookup.i.payload, singles.o.payload, reader.o.payload
+        bundle, alone, several = bundles.i.payload, singles.o.payload, reader.o.payload
         m.d.comb += [
-            single.eq(Mux(lookup.holding, before, singles.o.valid & (~before | ~reader.o.valid))),
-            lookup.i.valid.eq(Mux(single, singles.o.valid, reader.o.valid)),
+            single.eq(singles.o.valid & (~before | ~reader.o.valid)),
+            bundles.i.valid.eq(singles.o.valid | reader.o.valid),
             bundle.eq(several),
-            singles.o.ready.eq(lookup.i.ready & single),
-            reader.o.ready.eq(lookup.i.ready & ~single),
-            reader.holding.eq(lookup.holding & ~before),
+            singles.o.ready.eq(bundles.i.ready & single),
+            reader.o.ready.eq(bundles.i.ready & ~single),
         ]
         # A single vertex is in the first lane; the others are masked.
         with m.If(single):

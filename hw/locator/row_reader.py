@@ -64,8 +64,6 @@ class RowReader(wiring.Component):
         Addresses of lines, and the lines in the same order.
     dead, waits
         One bit for each search: its neighbours are dropped; they are not offered.
-    holding
-        Part of the offered bundle has been looked up, so it stays.
     o
         Neighbours in order.
     """
@@ -81,7 +79,6 @@ class RowReader(wiring.Component):
                 "line": In(stream.Signature(Line(config), always_ready=True)),
                 "dead": In(config.searches),
                 "waits": In(config.searches),
-                "holding": In(1),
                 "o": Out(stream.Signature(Bundle(config))),
             }
         )
@@ -152,8 +149,8 @@ class RowReader(wiring.Component):
             final.eq(group == piece.final >> in_bundle),
             dead.eq(self.dead.bit_select(piece.context, 1)),
             waits.eq(self.waits.bit_select(piece.context, 1)),
-            drops.eq((dead | piece.void) & ~self.holding),
-            self.o.valid.eq(pieces.valid & (lines.valid | piece.void) & (self.holding | dead | ~waits)),
+            drops.eq(dead | piece.void),
+            self.o.valid.eq(pieces.valid & (lines.valid | piece.void) & (dead | ~waits)),
             bundle.context.eq(piece.context),
             bundle.work.eq(Mux(piece.reads, Work.READ, Work.SEARCH)),
             bundle.last.eq(drops | final),

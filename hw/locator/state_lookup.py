@@ -9,6 +9,9 @@ from hw.locator.formats import Answer, Bundle, Operation, Outcome, Owner, Reques
 
 __all__ = ["LookupResult", "StateLookup"]
 
+#: Bundles that wait for answers or to be taken: as many as the cycles from a request to its answer, and one.
+_SLOTS = 3
+
 
 class LookupResult(data.StructLayout):
     """A ``bundle`` with the ``answers`` about its vertices."""
@@ -18,7 +21,7 @@ class LookupResult(data.StructLayout):
 
 
 class StateLookup(wiring.Component):
-    """Requests one bundle while up to two others wait for their answers or to be taken.
+    """Requests one bundle while up to three others wait for their answers or to be taken.
 
     A lane whose bank is busy does not hold up the others of its bundle. Vertices of other chiplets are hubs and
     are not looked up.
@@ -36,12 +39,10 @@ class StateLookup(wiring.Component):
         Number of the engine; epoch of each search. Free vertices are claimed for the search, but those of a hub's
         row are not.
     request, owner, answer
-        Requests of each lane to the state store, for which search, and answers in the cycle after a request was taken.
+        Requests of each lane to the state store, for which search, and answers two cycles after a request was taken.
     o, ahead_context, ahead
         Bundles with their answers, two cycles after ``i`` at the earliest; depends on answers of the same cycle.
-        Context and vertices of the bundle that may be offered next; depends on ``o.ready`` and ``i``.
-    holding
-        Part of the bundle at ``i`` has been requested.
+        Context and vertices of the bundle that may be offered next; depends on ``o.ready``.
     """
 
     def __init__(self, config: LocatorConfig) -> None:
@@ -57,17 +58,18 @@ class StateLookup(wiring.Component):
                 "o": Out(stream.Signature(LookupResult(config))),
                 "ahead_context": Out(config.context_bits),
                 "ahead": Out(config.node_bits).array(config.lanes),
-                "holding": Out(1),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Fill two slots in turn."""
+        """Fill the slots in turn."""
         m = Module()
         config = self.config
         lanes = range(config.lanes)
-        slots = [Signal(LookupResult(config), name=f"slot{n}", reset_less=True) for n in range(2)]
-        occupied, fills, takes = Signal(2), Signal(), Signal()
+        slots = [Signal(LookupResult(config), name=f"slot{n}", reset_less=True) for n in range(_SLOTS)]
+        # Slots that have a bundle; those of which all lanes are answered, too. The slots to fill and to offer next.
+        occupied, answered = Signal(_SLOTS), Signal(_SLOTS)
+        fills, takes = (Signal(range(_SLOTS), name=name) for name in ("fills", "takes"))
 
         granted, need, got = (Signal(config.lanes, name=n) for n in ("granted", "need", "got"))
         room, ends = Signal(), Signal()
@@ -77,7 +79,6 @@ class StateLookup(wiring.Component):
             need.eq(bundle.mask & ~bundle.remote & ~granted),
             ends.eq(self.i.valid & room & ((need & ~got) == 0)),
             self.i.ready.eq(ends),
-            self.holding.eq(granted.any()),
             self.owner.worker.eq(bundle.context * config.engines + self.number),
             self.owner.epoch.eq(Array(self.epochs)[bundle.context]),
         ]
@@ -91,38 +92,44 @@ class StateLookup(wiring.Component):
             ]
         m.d.sync += granted.eq(granted | got)
         with m.If(ends):
-            m.d.sync += [granted.eq(0), fills.eq(~fills), occupied.bit_select(fills, 1).eq(1)]
+            m.d.sync += [granted.eq(0), fills.eq(_next(fills)), occupied.bit_select(fills, 1).eq(1)]
 
-        # Answers come a cycle later and wait in the slot for those of the other lanes.
-        arrives, where = Signal(config.lanes), Signal()
-        m.d.sync += [arrives.eq(got), where.eq(fills)]
+        # Answers come two cycles later and wait in the slot for those of the other lanes.
+        asked, arrives = (Signal(config.lanes, name=name) for name in ("asked", "arrives"))
+        ended, asks_for, where = Signal(), Signal.like(fills), Signal.like(fills)
+        m.d.sync += [asked.eq(got), arrives.eq(asked), ended.eq(ends), asks_for.eq(fills), where.eq(asks_for)]
+        with m.If(ended):
+            m.d.sync += answered.bit_select(asks_for, 1).eq(1)
         for n, slot in enumerate(slots):
             with m.If(ends & (fills == n)):
                 m.d.sync += slot.bundle.eq(bundle)
             for lane in lanes:
                 with m.If(arrives[lane] & (where == n)):
                     m.d.sync += slot.answers[lane].eq(self.answer[lane])
+        offered, leaves = self.o.payload, Signal()
         m.d.comb += [
-            self.o.valid.eq(occupied.bit_select(takes, 1)),
-            self.o.payload.bundle.eq(Mux(takes, slots[1].bundle, slots[0].bundle)),
+            self.o.valid.eq(answered.bit_select(takes, 1)),
+            leaves.eq(self.o.valid & self.o.ready),
+            offered.eq(Array(slot.as_value() for slot in slots)[takes]),
         ]
-        with m.If(self.o.valid & self.o.ready):
-            m.d.sync += [takes.eq(~takes), occupied.bit_select(takes, 1).eq(0)]
-        remote = Mux(takes, slots[1].bundle.remote, slots[0].bundle.remote)
-        stays, follows = self.o.valid & ~self.o.ready, occupied.bit_select(~takes, 1)
-
-        def ahead(old: Value, new: Value, offered: Value) -> Value:
-            """Select from the two slots and the input what may be offered next."""
-            after = Mux(follows, Mux(takes, old, new), offered)
-            return Mux(stays, Mux(takes, new, old), after)
-
-        old, new = (slot.bundle for slot in slots)
-        m.d.comb += self.ahead_context.eq(ahead(old.context, new.context, bundle.context))
+        with m.If(leaves):
+            m.d.sync += [takes.eq(_next(takes)), *(of.bit_select(takes, 1).eq(0) for of in (occupied, answered))]
         for lane in lanes:
-            m.d.comb += self.ahead[lane].eq(ahead(old.vertices[lane], new.vertices[lane], bundle.vertices[lane]))
-            kept = Array(slot.answers[lane].as_value() for slot in slots)[takes]
-            answer = self.o.payload.answers[lane]
-            m.d.comb += answer.eq(Mux(arrives[lane] & (where == takes), self.answer[lane].as_value(), kept))
-            with m.If(remote[lane]):
+            answer = offered.answers[lane]
+            with m.If(arrives[lane] & (where == takes)):
+                m.d.comb += answer.eq(self.answer[lane])
+            with m.If(offered.bundle.remote[lane]):
                 m.d.comb += answer.outcome.eq(Const(Outcome.OLD_HUB, Outcome))
+        # A bundle lies in its slot for a cycle before it is offered.
+        ahead = Signal(Bundle(config))
+        m.d.comb += [
+            ahead.eq(Array(slot.bundle.as_value() for slot in slots)[Mux(leaves, _next(takes), takes)]),
+            self.ahead_context.eq(ahead.context),
+            *(place.eq(vertex) for place, vertex in zip(self.ahead, ahead.vertices, strict=True)),
+        ]
         return m
+
+
+def _next(slot: Value) -> Value:
+    """Return the slot behind another one."""
+    return Mux(slot == _SLOTS - 1, 0, slot + 1)[: len(slot)]

@@ -50,7 +50,7 @@ class StateStore(wiring.Component):
     owners
         For each engine the search that its lanes claim for.
     answers
-        Answer for each lane, in the cycle after its request was taken.
+        Answer for each lane, two cycles after its request was taken.
     rows
         Initial contents, in the order of vertices, written while no request is outstanding. ``ready`` depends on
         registers and on the vertex.
@@ -126,12 +126,15 @@ class StateStore(wiring.Component):
             ]
             self._store(m, number, bank)
         m.d.sync += self.identified.eq(sum(bank.identified for bank in banks))
-        # The banks that were chosen are kept one-hot: fewer LUTs than a choice by number.
+        # A bank's answer comes from memory: lanes choose theirs behind a register. The banks that were chosen are kept
+        # one-hot: fewer LUTs than a choice by number.
+        given = [Signal(Answer(config), name=f"given{n}", reset_less=True) for n in range(config.banks)]
+        m.d.sync += [answer.eq(bank.answer) for answer, bank in zip(given, banks, strict=True)]
         for n, answer in enumerate(self.answers):
-            asked = Signal(config.banks, name=f"asked{n}")
-            m.d.sync += asked.eq(Cat(chosen[n] for chosen in arbiter.chosen))
+            asked, answered = (Signal(config.banks, name=f"{name}{n}") for name in ("asked", "answered"))
+            m.d.sync += [asked.eq(Cat(chosen[n] for chosen in arbiter.chosen)), answered.eq(asked)]
             m.d.comb += answer.eq(
-                reduce(or_, (Mux(one, bank.answer.as_value(), 0) for one, bank in zip(asked, banks, strict=True)))
+                reduce(or_, (Mux(one, of.as_value(), 0) for one, of in zip(answered, given, strict=True)))
             )
         if config.paged:
             self._add_pager(m, here, banks)
