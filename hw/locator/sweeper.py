@@ -1,6 +1,6 @@
 """Sweeper: writes the states of a search's vertices when it has ended."""
 
-from amaranth.hdl import Array, Cover, Module, Mux, Signal
+from amaranth.hdl import Array, Cat, Cover, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
@@ -9,6 +9,7 @@ from hw.locator.config import LocatorConfig
 from hw.locator.formats import Operation, Request
 from hw.locator.searcher import End
 from hw.locator.turns import in_turn, number_of
+from hw.stream.slice import Slice
 
 __all__ = ["Sweeper"]
 
@@ -59,6 +60,18 @@ class Sweeper(wiring.Component):
         """Select a search, then step through its groups."""
         m = Module()
         config, lanes = self.config, self.config.lanes
+        # Vertices come from memory, and a bank that is chosen by them says whether the next ones can.
+        cuts = [Slice(Request(config)) for _ in range(lanes)]
+        for lane, (cut, request) in enumerate(zip(cuts, self.request, strict=True)):
+            m.submodules[f"cut_{lane}"] = cut
+            wiring.connect(m, cut.o, wiring.flipped(request))
+        waits, left = Signal(lanes), Signal(lanes)
+        m.d.comb += [
+            waits.eq(Cat(request.valid & ~request.ready for request in self.request)),
+            left.eq(Cat(request.valid for request in self.request)),
+        ]
+        # All requests of the search have been made; those of the last group are on their way.
+        ends = Signal()
         working, context, half, group = Signal(), Signal.like(self.context), Signal(), Signal.like(self.group)
         end, nodes, listed = Signal(End), Signal.like(self.nodes[0]), Signal.like(self.listed[0])
         written, now = Signal(lanes), Signal(lanes)
@@ -74,7 +87,7 @@ class Sweeper(wiring.Component):
         m.d.sync += written.eq(Mux(working & ~now.all(), now, 0))
         waited = Signal(3)
         m.d.comb += self.urgent.eq(waited.all())
-        m.d.sync += waited.eq(Mux(now.all() | ~working, 0, waited + ~self.urgent))
+        m.d.sync += waited.eq(Mux(waits.any(), waited + ~self.urgent, 0))
         with m.If(~working):
             m.d.comb += [
                 self.context.eq(number_of(chosen)),
@@ -86,17 +99,20 @@ class Sweeper(wiring.Component):
                 end.eq(Array(self.ends)[self.context]),
                 nodes.eq(Array(self.nodes)[self.context]),
                 listed.eq(Array(self.listed)[self.context]),
+                ends.eq(0),
             ]
+        with m.Elif(ends):
+            with m.If(~left.any()):
+                m.d.sync += self.sweeps.eq(0)
         with m.Elif(now.all()):
             m.d.comb += self.group.eq(group + 1)
-            with m.If(((group + 1) << exact_log2(lanes)) >= listed):
-                m.d.sync += self.sweeps.eq(0)
-        for lane, request in enumerate(self.request):
+            m.d.sync += ends.eq(((group + 1) << exact_log2(lanes)) >= listed)
+        for lane, request in enumerate(cut.i for cut in cuts):
             at, exists = Signal(config.list_bits + 1, name=f"at{lane}"), Signal(name=f"exists{lane}")
             m.d.comb += [
                 at.eq((group << exact_log2(lanes)) + lane),
                 exists.eq(at < listed),
-                request.valid.eq(working & exists & ~written[lane]),
+                request.valid.eq(working & ~ends & exists & ~written[lane]),
                 now[lane].eq(~exists | written[lane] | request.ready),
                 request.payload.node.eq(self.swept[lane]),
             ]
