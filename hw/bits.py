@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from amaranth.hdl import Const, Mux, Value
 from amaranth.utils import ceil_log2
 
-__all__ = ["choose", "several"]
+__all__ = ["choose", "following", "several"]
 
 
 def several(bits: Value) -> Value:
@@ -35,3 +35,8 @@ def choose(words: Sequence[Value], index: Value) -> Value:
         return words[0]
     bit = ceil_log2(len(words)) - 1
     return Mux(index[bit], choose(words[1 << bit :], index[:bit]), choose(words[: 1 << bit], index[:bit]))
+
+
+def following(number: Value, count: int) -> Value:
+    """Return the number behind another one of `count`, of which 0 follows the last."""
+    return Mux(number == count - 1, 0, number + 1)[: len(number)]

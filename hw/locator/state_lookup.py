@@ -1,9 +1,10 @@
 """State look-up: requests the states of a bundle's vertices, one port for each lane, and returns them in order."""
 
-from amaranth.hdl import Array, Const, Module, Mux, Signal, Value
+from amaranth.hdl import Array, Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw.bits import following
 from hw.locator.config import LocatorConfig
 from hw.locator.formats import Answer, Bundle, Operation, Outcome, Owner, Request, Work
 
@@ -92,7 +93,7 @@ class StateLookup(wiring.Component):
             ]
         m.d.sync += granted.eq(granted | got)
         with m.If(ends):
-            m.d.sync += [granted.eq(0), fills.eq(_next(fills)), occupied.bit_select(fills, 1).eq(1)]
+            m.d.sync += [granted.eq(0), fills.eq(following(fills, _SLOTS)), occupied.bit_select(fills, 1).eq(1)]
 
         # Answers come two cycles later and wait in the slot for those of the other lanes.
         asked, arrives = (Signal(config.lanes, name=name) for name in ("asked", "arrives"))
@@ -113,7 +114,10 @@ class StateLookup(wiring.Component):
             offered.eq(Array(slot.as_value() for slot in slots)[takes]),
         ]
         with m.If(leaves):
-            m.d.sync += [takes.eq(_next(takes)), *(of.bit_select(takes, 1).eq(0) for of in (occupied, answered))]
+            m.d.sync += [
+                takes.eq(following(takes, _SLOTS)),
+                *(of.bit_select(takes, 1).eq(0) for of in (occupied, answered)),
+            ]
         for lane in lanes:
             answer = offered.answers[lane]
             with m.If(arrives[lane] & (where == takes)):
@@ -123,13 +127,8 @@ class StateLookup(wiring.Component):
         # A bundle lies in its slot for a cycle before it is offered.
         ahead = Signal(Bundle(config))
         m.d.comb += [
-            ahead.eq(Array(slot.bundle.as_value() for slot in slots)[Mux(leaves, _next(takes), takes)]),
+            ahead.eq(Array(slot.bundle.as_value() for slot in slots)[Mux(leaves, following(takes, _SLOTS), takes)]),
             self.ahead_context.eq(ahead.context),
             *(place.eq(vertex) for place, vertex in zip(self.ahead, ahead.vertices, strict=True)),
         ]
         return m
-
-
-def _next(slot: Value) -> Value:
-    """Return the slot behind another one."""
-    return Mux(slot == _SLOTS - 1, 0, slot + 1)[: len(slot)]

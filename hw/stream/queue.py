@@ -2,11 +2,12 @@
 
 from typing import Any, Literal
 
-from amaranth.hdl import Assert, Cover, Module, Mux, Shape, ShapeLike, Signal, Value
+from amaranth.hdl import Assert, Cover, Module, Mux, Shape, ShapeLike, Signal
 from amaranth.lib import fifo, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
+from hw.bits import following
 from hw.block_memory import NO_BYPASS, registered_read
 
 #: Deepest queue that "auto" keeps in registers or distributed RAM; an ECP5 slice holds 16 rows.
@@ -116,8 +117,8 @@ class Queue(wiring.Component):
             self.level.eq(kept + self.o.valid),
         ]
         m.d.sync += [
-            write.addr.eq(Mux(put, _next(write.addr, rows), write.addr)),
-            read.addr.eq(Mux(move, _next(read.addr, rows), read.addr)),
+            write.addr.eq(Mux(put, following(write.addr, rows), write.addr)),
+            read.addr.eq(Mux(move, following(read.addr, rows), read.addr)),
         ]
         with m.If(put & ~move):
             m.d.sync += [kept.eq(kept + 1), some.eq(1), room.eq(kept != rows - 1)]
@@ -137,8 +138,3 @@ class Queue(wiring.Component):
             ),
             Assert((some == (kept != 0)) & (room == (kept != rows)), "the flags agree with the number of words"),
         ]
-
-
-def _next(address: Signal, rows: int) -> Value:
-    """Return the address behind `address` in a memory of `rows` words."""
-    return Mux(address == rows - 1, 0, address + 1)[: len(address)]
