@@ -121,8 +121,8 @@ class FeatureReader(wiring.Component):
         self.config, self.combiners, self.address_width, self.depth = config, combiners, address_width, depth
         self._reader = RangeReader(address_width, config.data_width, depth)
         self._words_of_beat = exact_log2(config.data_width // _WORD_BITS)
-        #: What is missing of a row: its address, and the words up to its end from the beat on in which that lies. The
-        #: beats of its next piece; whether it has several.
+        #: The rest of a row: its address, and the words up to its end from the beat on in which that lies; the beats of
+        #: its next piece, and whether it has several.
         self._span = data.StructLayout(
             {"address": RangeRequest(address_width)["address"].shape, "span": 18, "beats": range(_PIECE + 1), "long": 1}
         )

@@ -18,6 +18,8 @@ __all__ = ["RowAccumulator"]
 
 #: Rows of a word of marks: the bits of a distributed RAM.
 _MARKED = 4
+#: What a step with places has of a step with numbers.
+_PASSED = ("active", "form", "negative", "last", "row", "index")
 
 
 class RowAccumulator(wiring.Component):
@@ -89,7 +91,7 @@ class RowAccumulator(wiring.Component):
         self._asked, self._chosen, self._added = (Signal(operation, name=name) for name in ("asked", "chosen", "added"))
         # A vector that is added: where it is among the vectors, or among the sums of columns.
         operand = data.StructLayout({"summed": 1, "place": config.column_bits})
-        step = {name: config.step[name].shape for name in ("active", "form", "negative", "last", "row", "index")}
+        step = {name: config.step[name].shape for name in _PASSED}
         #: A step with places instead of numbers in its record.
         self._step = data.StructLayout(
             {"record": config.record, **step, "left": operand, "right": operand, "slot": range(config.slots)}
@@ -179,7 +181,7 @@ class RowAccumulator(wiring.Component):
             self.i.ready.eq(placed.ready),
             to.record.eq(record),
             to.slot.eq(record.base + step.row),
-            *(to[name].eq(step[name]) for name in ("active", "form", "negative", "last", "row", "index")),
+            *(to[name].eq(step[name]) for name in _PASSED),
         ]
         for name in ("left", "right"):
             slot = (record.base + step[name])[: len(to.slot)]

@@ -149,8 +149,8 @@ class StateBank(wiring.Component):
         by_written, by_stored = Signal(), Signal()
         m.d.comb += [
             self.identified.eq(sets & (request.operation == Operation.FINISH)),
-            # What memory says is late, and what all else says is early. A degree above the previous threshold is above
-            # this one too.
+            # Memory's word is late, the written one is early. A degree above the previous threshold is above this one
+            # too.
             by_written.eq(claims & newer & pending[1]),
             by_stored.eq(claims & ~newer),
             write.en.eq(self.put | sets | ((by_written | (by_stored & pending[0])) & ~new_hub)),

@@ -65,11 +65,8 @@ class Sweeper(wiring.Component):
         for lane, (cut, request) in enumerate(zip(cuts, self.request, strict=True)):
             m.submodules[f"cut_{lane}"] = cut
             wiring.connect(m, cut.o, wiring.flipped(request))
-        waits, left = Signal(lanes), Signal(lanes)
-        m.d.comb += [
-            waits.eq(Cat(request.valid & ~request.ready for request in self.request)),
-            left.eq(Cat(request.valid for request in self.request)),
-        ]
+        waits = Cat(request.valid & ~request.ready for request in self.request).any()
+        left = Cat(request.valid for request in self.request).any()
         # All requests of the search have been made; those of the last group are on their way.
         ends = Signal()
         working, context, half, group = Signal(), Signal.like(self.context), Signal(), Signal.like(self.group)
@@ -87,7 +84,7 @@ class Sweeper(wiring.Component):
         m.d.sync += written.eq(Mux(working & ~now.all(), now, 0))
         waited = Signal(3)
         m.d.comb += self.urgent.eq(waited.all())
-        m.d.sync += waited.eq(Mux(waits.any(), waited + ~self.urgent, 0))
+        m.d.sync += waited.eq(Mux(waits, waited + ~self.urgent, 0))
         with m.If(~working):
             m.d.comb += [
                 self.context.eq(number_of(chosen)),
@@ -102,7 +99,7 @@ class Sweeper(wiring.Component):
                 ends.eq(0),
             ]
         with m.Elif(ends):
-            with m.If(~left.any()):
+            with m.If(~left):
                 m.d.sync += self.sweeps.eq(0)
         with m.Elif(now.all()):
             m.d.comb += self.group.eq(group + 1)
