@@ -283,14 +283,17 @@ class RecordDispatcher(wiring.Component):
             m.submodules[f"splitter_{n}"] = splitter = WordSplitter(self.sizes)
             connect(m, queue.o, splitter.i)
             connect(m, splitter.o, unpacker.i)
-            connect(m, unpacker.o, flipped(port))
+            # A PE takes a beat by what it says: neither is on the way from a word to the queue that it leaves.
+            m.submodules[f"beats_{n}"] = beats = Slice(RecordBeat)
+            connect(m, unpacker.o, beats.i)
+            connect(m, beats.o, flipped(port))
             m.d.comb += [
                 queue.i.payload.eq(pair),
                 queue.i.valid.eq(moves & smoother.pe[n]),
                 ready[n].eq(queue.i.ready),
             ]
             m.d.sync += smoother.room[n].eq(queue.level < _AHEAD)
-            idle.append(queue.empty & unpacker.idle)
+            idle.append(queue.empty & unpacker.idle & ~beats.o.valid)
         m.d.sync += Cover(records.valid & ~smoother.decided, "a record waits for its PE")
         return (sharer.idle if sharer else ~records.valid) & Cat(idle).all()
 
