@@ -3,7 +3,7 @@
 from amaranth.hdl import Cat, Cover, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import exact_log2
 
 from contracts import PARTIAL_BITS
@@ -12,6 +12,7 @@ from hw.community.filler import kept_scale, own_chunk
 from hw.community.formats import HubConfig
 from hw.community.multi_read_memory import read_signature
 from hw.community.row_sender import keep_ends
+from hw.stream.slice import Slice
 
 __all__ = ["HubSums", "addition"]
 
@@ -56,7 +57,7 @@ class HubSums(wiring.Component):
         Places whose sums, and the number of their slot, begin at 0.
     add : stream of `addition`
     send : stream of ``range(slots)``
-        Hubs whose sums are complete; taken with the last chunk.
+        Hubs whose sums are complete.
     added : read port
         Number of vectors that were added to a slot, in partial sums of which the last chunk has been.
     finish : stream of ``config.finish_chunk``
@@ -89,13 +90,17 @@ class HubSums(wiring.Component):
         """
         m = Module()
         config, add = self.config, self.add.payload
+        # Whoever looks for hubs that are complete does not wait for the finisher in the same cycle.
+        m.submodules.sends = complete = Slice(self.send.payload.shape())
+        connect(m, flipped(self.send), complete.i)
+        send = complete.o
         step = data.StructLayout({**self.add.payload.shape().members, "valid": 1, "sends": 1, "near": 1})
         second, third = (Signal(step, name=name) for name in ("second", "third"))
         chunk, ends, takes, sends = Signal(range(config.chunks)), Signal(), Signal(), Signal()
         stalled, same, near = Signal(), Signal(), Signal()
         # Additions first, but a row that has begun goes on: others wait for the finisher until it is there as a whole.
         within, adds_first = Signal(), Signal()
-        place = Mux(adds_first, add.place, Cat(chunk, self.send.payload))
+        place = Mux(adds_first, add.place, Cat(chunk, send.payload))
         m.d.comb += [
             stalled.eq(third.valid & third.sends & ~self.finish.ready),
             near.eq(second.valid & ~second.sends & (second.place == add.place)),
@@ -103,11 +108,11 @@ class HubSums(wiring.Component):
             within.eq(chunk != 0),
             adds_first.eq(self.add.valid & ~within),
             takes.eq(adds_first & ~same & ~stalled),
-            sends.eq(self.send.valid & ~adds_first & ~stalled),
+            sends.eq(send.valid & ~adds_first & ~stalled),
             ends.eq(chunk == self.settings.last_chunk),
             self.add.ready.eq(~within & ~same & ~stalled),
-            self.send.ready.eq(sends & ends),
-            self.busy.eq(second.valid | third.valid),
+            send.ready.eq(sends & ends),
+            self.busy.eq(send.valid | second.valid | third.valid),
         ]
         with m.If(sends):
             m.d.sync += chunk.eq(Mux(ends, 0, chunk + 1))

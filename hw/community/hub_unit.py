@@ -240,7 +240,8 @@ class HubUnit(wiring.Component):
             # The slot of the request before it is written while that of this one is read.
             known.eq(again | (read.data.epoch == self._epoch)),
             slot.eq(Mux(again, newest, Mux(known, read.data.slot, Mux(full, last_slot, count)))),
-            settles.eq(looks & (room | nobody) & (wanted.i.ready | known | full)),
+            # Whether it is known is read late: one that is waits for room that only a new one needs.
+            settles.eq(looks & (room | nobody) & wanted.i.ready),
             new.eq(settles & ~known & ~full),
             self._summed.eq((wish.vid - self.first)[: config.vid_bits + 1] < self.vertices),
             asks.ready.eq((~looks | settles) & ~self._clearing),
@@ -360,25 +361,30 @@ class HubUnit(wiring.Component):
         """
         waiting, taken, row = self._waiting, self._taken, self.row.payload
         there, kept = registered_read(m, self._there, "row_there"), registered_read(m, self._kept, "kept_row")
-        looks, looked, is_there, serves, moves, sends = (
-            Signal(name=name) for name in ("looks", "looked", "is_there", "serves", "moves", "sends")
+        looks, looked, is_there, moves, sends = (
+            Signal(name=name) for name in ("looks", "looked", "is_there", "moves", "sends")
         )
         next_, epoch = Signal.like(taken, name="next"), Signal.like(there.data, name="row_epoch", reset_less=True)
         out_beat = Signal(max(1, self._beat_bits))
         ends = out_beat == (self.settings.f_out - 1) >> exact_log2(self.config.pe.elements)
+        # Who takes rows decides late, and far away, whether the next request is looked at.
+        m.submodules.found = found = Slice(taken.shape())
+        served = found.o.payload
         m.d.comb += [
             is_there.eq(epoch == self._epoch),
             sends.eq(~self.row.valid | self.row.ready),
-            serves.eq(looked & is_there & sends),
+            found.i.valid.eq(looked & is_there),
+            found.i.payload.eq(taken),
+            found.o.ready.eq(sends & ends),
             self._circulates.eq(looked & ~is_there),
-            moves.eq(~looked | (serves & ends) | (self._circulates & ~self._puts)),
+            moves.eq(~looked | (is_there & found.i.ready) | (self._circulates & ~self._puts)),
             waiting.o.ready.eq(moves),
             there.addr.eq(waiting.o.payload.hub),
             there.en.eq(moves),
-            kept.addr.eq(Cat(out_beat[: self._beat_bits], taken.hub)),
+            kept.addr.eq(Cat(out_beat[: self._beat_bits], served.hub)),
             kept.en.eq(sends),
             row.data.eq(kept.data),
-            self._serving.eq(self._puts | (waiting.level != 0) | looks | looked | self.row.valid),
+            self._serving.eq(self._puts | (waiting.level != 0) | looks | looked | found.o.valid | self.row.valid),
         ]
         with m.If(moves):
             m.d.sync += [
@@ -388,19 +394,19 @@ class HubUnit(wiring.Component):
                 taken.eq(next_),
                 epoch.eq(there.data),
             ]
-        with m.If(serves):
-            m.d.sync += out_beat.eq(Mux(ends, 0, out_beat + 1))
         with m.If(sends):
             m.d.sync += [
-                self.row.valid.eq(serves),
-                row.pe.eq(taken.pe),
-                row.slot.eq(taken.slot),
-                row.alone.eq(taken.alone),
+                self.row.valid.eq(found.o.valid),
+                row.pe.eq(served.pe),
+                row.slot.eq(served.slot),
+                row.alone.eq(served.alone),
                 row.last.eq(ends),
             ]
+            with m.If(found.o.valid):
+                m.d.sync += out_beat.eq(Mux(ends, 0, out_beat + 1))
         if self.config.partials:
             m.submodules.highs, high = self._highs, registered_read(m, self._highs, "row_high")
-            m.d.comb += [high.addr.eq(taken.hub), high.en.eq(sends), row.high.eq(high.data)]
+            m.d.comb += [high.addr.eq(served.hub), high.en.eq(sends), row.high.eq(high.data)]
         m.d.sync += [
             Cover(self._circulates & ~self._puts, "a row is not combined yet"),
             Cover(self.row.valid & ~self.row.ready, "a row waits for its PE"),

@@ -186,7 +186,7 @@ async def clearing_takes_its_cycles(dut: Any) -> None:
 
 @cocotb.test()
 async def rows_come_in_their_cycles(dut: Any) -> None:
-    """Of hubs that are there: the first beat in eight cycles and one, then a beat in every cycle."""
+    """Of hubs that are there: the first beat in nine cycles and one, then a beat in every cycle."""
     bench, design, around = await begin(dut, owing=1.0)
     await rest(bench)
     for beats in {1, -(-design.config.max_out // design.config.pe.elements)}:
@@ -200,7 +200,7 @@ async def rows_come_in_their_cycles(dut: Any) -> None:
             began = bench.cycle
             around.ask(0, bench.random.choices(vids, k=count))
             await bench.until(around.idle)
-            assert bench.cycle - began == 8 + count * beats
+            assert bench.cycle - began == 9 + count * beats
         await around.finish()
 
 
@@ -252,8 +252,8 @@ async def a_layer_takes_its_cycles(dut: Any) -> None:
         await bench.until(lambda: around.ended == hubs)
         dut.drained.value = 0
         groups = -(-f_out // design.config.ways)
-        # The pulse, the state, the verdict, the sums, the finisher's way.
-        assert bench.cycle - began == hubs * groups + Requantiser.LATENCY + 10
+        # The pulse, the state, the verdict, its way, the sums, the finisher's way.
+        assert bench.cycle - began == hubs * groups + Requantiser.LATENCY + 11
         assert around.results == around.expected()
 
 
@@ -490,7 +490,7 @@ async def busy_as_long_as_anything_is_owed(dut: Any) -> None:
     for client in range(design.clients):
         # Taken, looked at, placed, written, read, looked up, judged, sent.
         around.ask(client, [known])
-        assert await busy_cycles(bench) == 8
+        assert await busy_cycles(bench) == 9
         # Its slot is read, then judged; the sum is read, then written.
         around.pay()
         assert await busy_cycles(bench) == 4
