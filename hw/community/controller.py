@@ -46,6 +46,8 @@ _WORDS_OF_GRANULE = ROW_BYTES // WORD_BYTES
 _MAX_IN = 1 << 16
 #: Cycles in a row in which nothing moves, so that nothing is on its way between two blocks.
 _QUIET = 7
+#: The same before it begins: what begins to be busy is not ready a cycle later.
+_SETTLED = 2
 
 
 @dataclass(frozen=True)
@@ -226,7 +228,8 @@ class Controller(wiring.Component):
         m.submodules.location = location = Location(self.address_width)
         self._connect_location(m, location)
         self._refuse(m, sizes, location)
-        self._set_up(m, sizes)
+        begins = Signal()
+        self._set_up(m, sizes, begins)
         # Chunks of rows of digits are counted otherwise than those of weights.
         counts = (front.opcode == Opcode.LOAD_WEIGHTS) | self._adds_digits()
         # Rows that are still sent stay as they are.
@@ -248,10 +251,13 @@ class Controller(wiring.Component):
                             m.next = "LOAD"
                         with m.Case(Opcode.LOCATE):
                             m.next = "LOCATE"
-                            self._ask(m, location)
                         with m.Default():
-                            m.d.sync += self.start.eq(1)
-                            m.next = "PREPARE"
+                            m.next = "SET UP"
+            with m.State("SET UP"):
+                # Whether a command is accepted is known late in a cycle.
+                m.d.comb += begins.eq(1)
+                m.d.sync += self.start.eq(1)
+                m.next = "PREPARE"
             with m.State("LOAD"):
                 m.d.comb += loader.start.eq(1)
                 m.next = "LOADED"
@@ -267,7 +273,7 @@ class Controller(wiring.Component):
                 self._ask(m, location)
             with m.State("PREPARE"):
                 m.d.comb += [front.listen.eq(1), still.eq(self.ready & ~self.start)]
-                with m.If(quiet == 1):
+                with m.If(quiet == _SETTLED):
                     m.next = "WORK"
             with m.State("WORK"):
                 m.d.comb += [
@@ -519,8 +525,8 @@ class Controller(wiring.Component):
         """Return whether combined rows lie at places."""
         return process.combined & (process.positions != 0)
 
-    def _set_up(self, m: Module, sizes: _Sizes) -> None:
-        """Load the settings of COMBINE and PROCESS; nothing begins with more vertices than there may be."""
+    def _set_up(self, m: Module, sizes: _Sizes, begins: Signal) -> None:
+        """Load the settings of COMBINE and PROCESS, which `begins`, with no more vertices than there may be."""
         front = self._front
         combine, process = front.view(Opcode.COMBINE), front.view(Opcode.PROCESS)
         count = bits_for(self.nodes + 1)
@@ -533,7 +539,7 @@ class Controller(wiring.Component):
         m.d.sync += [combines.eq(self._combines(process)), placed.eq(self._placed(process))]
         sparse_words = Mux(process.sparse & combines, process.vertices + 1, 0)
         entries = Mux(combine.table == 0, combine.vertices, combine.table)
-        with m.If(front.start):
+        with m.If(begins):
             with m.Switch(front.opcode):
                 with m.Case(Opcode.COMBINE):
                     m.d.sync += [*self._of_combine(combine), vertices.eq(combine.vertices)]

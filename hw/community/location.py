@@ -34,7 +34,7 @@ class Location(wiring.Component):
     Attributes
     ----------
     command : In
-        `hw.locator.formats.location_command`; constant while `ask` is 1.
+        `hw.locator.formats.location_command`; constant from the cycle before `ask` on.
     ask : In(1)
         Begin; until `taken`, and only while there is nothing `behind`.
     taken : Out(1)
@@ -99,9 +99,10 @@ class Location(wiring.Component):
         report = Signal(ErrorReport)
         # The locator is at work.
         busy, begins, answers = Signal(), Signal(), Signal()
-        same = Cat(last[name] == self.command[name] for name in _DEPENDS_ON).all()
-        again = kept & self.records_whole & same
+        same, again = Signal(), Signal()
+        m.d.sync += same.eq(Cat(last[name] == self.command[name] for name in _DEPENDS_ON).all())
         m.d.comb += [
+            again.eq(kept & self.records_whole & same),
             self.o.payload.eq(Mux(waits, last, self.command)),
             self.o.valid.eq(Mux(waits, ~busy & self.records_there, self.ask & ~self.locating & ~again)),
             begins.eq(self.o.valid & self.o.ready),

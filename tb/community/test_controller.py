@@ -33,6 +33,8 @@ LARGE: dict[str, Any] = {**DEFAULT, "weight_rows": 1 << 17, "max_out": 70, "node
 NOTHING = {"code": 0, "info": 0}
 #: Cycles in a row without anything on its way, after which all is done.
 QUIET = 7
+#: Cycles for which table and hubs are ready before work begins.
+SETTLED = 2
 #: What others say from cycle to cycle, and what they say when all is done.
 CALM = {
     "ready": 1, "records_ended": 1, "records_asking": 0, "records_busy": 0, "writing": 0, "vertices_ended": 1,
@@ -475,6 +477,8 @@ class World:
     async def _locate(self, fields: Fields) -> None:
         if await self._refused(Opcode.LOCATE, [Opcode.LOCATE] * (len(self.locations) > 1)):
             return
+        # Accepted, and asked for from the next cycle on.
+        await self._go()
         # An address that is not used is not checked.
         asked = {**fields, **{name: self.line(fields[name]) % self.lines for name in LINES}}
         asked = {name: value for name, value in asked.items() if name != "tag" and not name.startswith("reserved")}
@@ -657,10 +661,12 @@ class World:
             self._compare(fixed)
             self._compare(sizes)
 
+        # Accepted, and set up in the next cycle.
+        await self._go()
         self.quiet = 0
         await go(None, start=1, table_start=1)
         making = int(combining)
-        while self.quiet == 0:
+        while self.quiet < SETTLED:
             await go(lambda now: now["ready"], making=making)
         await go(lambda now: now["ready"], making=making)
         while self.quiet < QUIET:
