@@ -209,7 +209,8 @@ class CommandFrontEnd(wiring.Component):
 
         # A good answer that has been offered stays until it is taken, whatever is reported meanwhile.
         offered, offers = Signal(), Signal()
-        m.d.comb += offers.eq((self.start | self.working) & (self.early | offered) & ~self.answered)
+        # None has been when the unit starts.
+        m.d.comb += offers.eq(((self.start & self.early) | (self.working & (self.early | offered))) & ~self.answered)
 
         def end() -> None:
             with m.If(self.done):
