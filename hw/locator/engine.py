@@ -11,7 +11,6 @@ from amaranth.lib.wiring import In, Out
 from hw.locator.config import LocatorConfig
 from hw.locator.formats import (
     AccessSignature,
-    Bundle,
     Counts,
     Descriptor,
     KeptRow,
@@ -28,7 +27,6 @@ from hw.locator.state_lookup import StateLookup
 from hw.locator.sweeper import Sweeper
 from hw.locator.turns import in_turn, number_of
 from hw.stream.queue import Queue
-from hw.stream.slice import Slice
 
 __all__ = ["ENGINE_MODULE", "Engine"]
 
@@ -179,20 +177,24 @@ class Engine(wiring.Component):
         # Tags continue from run to run; the table is cleared before they wrap, and after a reset, which does not clear
         # its memory.
         clearing, cell = Signal(init=1), Signal.like(classifier.clear.payload)
-        tags_left, swept = Signal(), Signal()
+        tags_left, enough, swept = Signal(), Signal(init=1), Signal()
         idle = Cat(searcher.idle for searcher in searchers).all()
         m.d.comb += [
-            tags_left.eq(~clearing & (classifier.tag < (1 << config.tag_bits) - config.tags_ahead)),
+            tags_left.eq(enough & ~clearing),
             classifier.clear.valid.eq(clearing),
             classifier.clear.payload.eq(cell),
             # The last states are written in the cycle after the sweep.
             self.busy.eq(~idle | clearing | sweeper.sweeps.any() | swept),
         ]
-        m.d.sync += swept.eq(sweeper.sweeps.any())
+        m.d.sync += [
+            swept.eq(sweeper.sweeps.any()),
+            # One more may be taken before this says no.
+            enough.eq(classifier.tag < (1 << config.tag_bits) - config.tags_ahead - 1),
+        ]
         last = (config.searches << config.table_bits) - 1
         with m.If(clearing):
             m.d.sync += [cell.eq(Mux(cell == last, 0, cell + 1)), clearing.eq(cell != last)]
-        with m.Elif(idle & ~tags_left):
+        with m.Elif(idle & ~enough):
             m.d.sync += clearing.eq(1)
         for n, searcher in enumerate(searchers):
             m.d.comb += [
@@ -203,20 +205,15 @@ class Engine(wiring.Component):
             ]
 
     def _bundles(self, m: Module, reader: RowReader, singles: SingleReader, lookup: StateLookup) -> None:
-        """Rows and single vertices are looked up in turn.
-
-        They come from memories, and banks that are chosen by them say when the next ones can.
-        """
-        m.submodules.bundles = bundles = Slice(Bundle(self.config))
-        wiring.connect(m, bundles.o, lookup.i)
+        """Rows and single vertices are looked up in turn."""
         single, before = Signal(), Signal()
-        bundle, alone, several = bundles.i.payload, singles.o.payload, reader.o.payload
+        bundle, alone, several = lookup.i.payload, singles.o.payload, reader.o.payload
         m.d.comb += [
             single.eq(singles.o.valid & (~before | ~reader.o.valid)),
-            bundles.i.valid.eq(singles.o.valid | reader.o.valid),
+            lookup.i.valid.eq(singles.o.valid | reader.o.valid),
             bundle.eq(several),
-            singles.o.ready.eq(bundles.i.ready & single),
-            reader.o.ready.eq(bundles.i.ready & ~single),
+            singles.o.ready.eq(lookup.i.ready & single),
+            reader.o.ready.eq(lookup.i.ready & ~single),
         ]
         # A single vertex is in the first lane; the others are masked.
         with m.If(single):

@@ -82,8 +82,8 @@ class Sweeper(wiring.Component):
         ]
         m.d.sync += [group.eq(self.group), context.eq(self.context), half.eq(self.half)]
         m.d.sync += written.eq(Mux(working & ~now.all(), now, 0))
-        waited = Signal(3)
-        m.d.comb += self.urgent.eq(waited.all())
+        waited = Signal(4)
+        m.d.comb += self.urgent.eq(waited[-1])
         m.d.sync += waited.eq(Mux(waits, waited + ~self.urgent, 0))
         with m.If(~working):
             m.d.comb += [
