@@ -54,21 +54,23 @@ class BankArbiter(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Grant the lowest request from the pointer on, or else the lowest."""
+        """Grant each request that none of its bank comes before: from the pointer on, or else lower.
+
+        Requests are compared in pairs: what a lane does with its grant takes longer than what a bank does.
+        """
         m = Module()
-        from_turn = Signal(self.requesters)
-        m.d.comb += from_turn.eq(Cat(self.turn <= n for n in range(self.requesters)))
         m.d.sync += self.turn.eq(Mux(self.turn == self.requesters - 1, 0, self.turn + 1))
-        for bank, chosen in enumerate(self.chosen):
-            asking = Signal(self.requesters, name=f"asking{bank}")
-            first = Signal(self.requesters, name=f"first{bank}")
-            m.d.comb += [
-                asking.eq(self.valid & Cat(self.bank[n] == bank for n in range(self.requesters))),
-                first.eq(Mux((asking & from_turn).any(), asking & from_turn, asking)),
-                chosen.eq(first & (~first + 1)),
+        early = Signal(self.requesters)
+        m.d.comb += early.eq(Cat(self.turn <= n for n in range(self.requesters)))
+        for n, bank in enumerate(self.bank):
+            # A lower one comes before, unless only this one is from the pointer on; a higher one only if it alone is.
+            before = [
+                self.valid[other] & (self.bank[other] == bank) & first
+                for other in range(self.requesters)
+                if other != n
+                for first in [early[other] | ~early[n] if other < n else early[other] & ~early[n]]
             ]
-        served = self.chosen[0]
-        for chosen in self.chosen[1:]:
-            served = served | chosen
-        m.d.comb += self.grant.eq(served)
+            m.d.comb += self.grant[n].eq(self.valid[n] & ~Cat(before).any())
+        for number, chosen in enumerate(self.chosen):
+            m.d.comb += chosen.eq(self.grant & Cat(bank == number for bank in self.bank))
         return m

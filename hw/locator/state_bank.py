@@ -109,9 +109,9 @@ class StateBank(wiring.Component):
         ]
         # A request right after a write of the same vertex is answered with what was written, which is judged beside
         # what the memory says: that comes late.
-        wrote, again, last = Signal(), Signal(), Signal(Word(config))
-        m.d.sync += [wrote.eq(write.en), again.eq(address == write.addr), last.eq(write.data)]
-        newer = wrote & again
+        wrote, written, last = Signal(), Signal.like(write.addr), Signal(Word(config))
+        m.d.sync += [wrote.eq(write.en), written.eq(write.addr), last.eq(write.data)]
+        newer = wrote & (request.node[config.bank_bits :][: len(self.place)] == written)
         outcomes, pending = [], []
         for name, word in (("stored", read.data), ("written", last)):
             outcome, mine, now = Signal(Outcome, name=name), Signal(name=f"{name}_mine"), Signal(name=f"{name}_now")
