@@ -433,8 +433,11 @@ class CommunityEngine(wiring.Component):
         m.d.comb += [
             self.working.eq(Cat(*(unit.working for unit in blocks.combiners), *(pe.adding for pe in blocks.pes))),
             controller.records_ended.eq(Cat(dispatcher.ended for dispatcher in dispatchers).all()),
-            controller.records_busy.eq(Cat(block.busy for block in busy).any() | blocks.moving | blocks.table.reading),
         ]
+        # A layer has ended when all have rested for some cycles.
+        m.d.sync += controller.records_busy.eq(
+            Cat(block.busy for block in busy).any() | blocks.moving | blocks.table.reading
+        )
 
     def _summed(self, blocks: _Blocks) -> Value:
         """Return the number of vertices that are summed, from the controller's first one."""
@@ -459,9 +462,9 @@ class CommunityEngine(wiring.Component):
             table.first.eq(controller.table_first),
             *(table.addresses[n].eq(address) for n, address in enumerate(controller.table_addresses)),
             *(table.words[n].eq(words) for n, words in enumerate(controller.table_words)),
-            controller.ready.eq(~table.busy & ~Cat(unit.busy for unit in blocks.units).any()),
             controller.vertices_ended.eq(Cat(cluster.vertices.ended for cluster in blocks.clusters).all()),
         ]
+        m.d.sync += controller.ready.eq(~table.busy & ~Cat(unit.busy for unit in blocks.units).any())
 
     def _read_features(self, m: Module, blocks: _Blocks, cluster: _Cluster) -> None:
         """Read the features of vertices that are combined: those of records and separate ones."""
@@ -524,7 +527,8 @@ class CommunityEngine(wiring.Component):
             m.d.comb += requests.i[n].payload.pe.eq(n)
             connect(m, pe.partial, partials.i[n])
         drained, found = Signal(), blocks.locator.hubs
-        m.d.comb += drained.eq(~(blocks.moving | Cat(pe.busy for pe in pes).any()))
+        # No record comes any more when it is looked at.
+        m.d.sync += drained.eq(~(blocks.moving | Cat(pe.busy for pe in pes).any()))
         for n, unit in enumerate(units):
             connect(m, requests.o[n], unit.i)
             m.submodules[f"partials_{n}"] = cut = slices[n]
@@ -564,10 +568,10 @@ class CommunityEngine(wiring.Component):
             early.i.payload.eq(found.payload.vid),
             waits.eq(sums & (early.level != 0)),
             early.o.ready.eq(Cat(unit.ahead.valid & unit.ahead.ready for unit in blocks.units).any()),
-            blocks.controller.records_asking.eq(
-                Cat(source.asking for source in blocks.sums).any() | waits | blocks.asked
-            ),
         ]
+        m.d.sync += blocks.controller.records_asking.eq(
+            Cat(source.asking for source in blocks.sums).any() | waits | blocks.asked
+        )
         for number, unit in enumerate(blocks.units):
             m.d.comb += [
                 unit.ahead.payload.eq(early.o.payload),
@@ -689,7 +693,13 @@ class CommunityEngine(wiring.Component):
         found = [(combiner.index_error, Error.INDEX_RANGE) for combiner in blocks.combiners]
         found += [(pe.refused, Error.BAD_OPERAND) for pe in pes]
         found += [(unit.overflow, Error.BAD_OPERAND) for unit in blocks.units]
-        reports += [(source.valid, code, source.payload) for source, code in found]
+
+        def late(value: Signal) -> Signal:
+            m.d.sync += (register := Signal.like(value)).eq(value)
+            return register
+
+        # What these find is seen late in a cycle, and the layer goes on for several.
+        reports += [(late(source.valid), code, late(source.payload)) for source, code in found]
         for n, (valid, code, info) in enumerate(reports):
             m.d.comb += [
                 controller.errors[n].valid.eq(valid),
