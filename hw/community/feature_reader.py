@@ -3,6 +3,7 @@
 Rows that are combined already need no combiner: a `hw.community.combined_reader.CombinedReader` fetches them.
 """
 
+import itertools
 from functools import reduce
 from typing import Any
 
@@ -29,7 +30,7 @@ _WORD_BITS = 32
 #: Beats of a row that are asked for at once.
 _PIECE = 4
 #: Rows that have been looked up and wait to be asked for, and cycles of a look-up.
-_ROWS, _STAGES = 8, 3
+_ROWS, _STAGES = 16, 4
 
 
 class FeatureSettings(data.StructLayout):
@@ -193,7 +194,9 @@ class FeatureReader(wiring.Component):
         with m.If(goes):
             m.d.sync += second.eq(~second & (sparse | has_own))
 
-        number, stride, at, entry = Signal(32), Signal(17), Signal(32), Signal(Lookup)
+        number, stride, product, at = Signal(32), Signal(17), Signal(32), Signal(32)
+        # What the table answers comes late: this entry, and the one of the cycle before.
+        found, entry = Signal(Lookup), Signal(Lookup)
         tags = [Signal(self.config.tag, name=f"tag_{stage}") for stage in range(_STAGES - 1)]
         valid = [Signal(name=f"valid_{stage}") for stage in range(_STAGES)]
         passes, owns = ([Signal(name=f"{name}_{n}") for n in range(_STAGES - 1)] for name in ("passes", "owns"))
@@ -206,20 +209,19 @@ class FeatureReader(wiring.Component):
             tags[0].root.eq(root),
             number.eq(Mux(root, own + settings.first_own, Mux(combined, wish.vid, own))),
             stride.eq(Mux(combined, settings.row_stride, settings.stride)),
-            valid[1].eq(valid[0]),
-            passes[1].eq(passes[0]),
-            owns[1].eq(owns[0]),
-            tags[1].eq(tags[0]),
-            entry.eq(self.found),
-            at.eq(number * stride),
-            valid[2].eq(valid[1]),
+            found.eq(self.found),
+            product.eq(number * stride),
+            entry.eq(found),
+            at.eq(product),
         ]
+        for stages in (valid, passes, owns, tags):
+            m.d.sync += [after.eq(before) for before, after in itertools.pairwise(stages)]
         # Dense rows begin at a granule, whatever the table holds.
         place = entry.offset << exact_log2(ROW_BYTES * 8 // _WORD_BITS)
         # If a row's end lies before its start, its length wraps to almost 2^33 words.
         words, wrong, bad = Signal(33), Signal(), Signal()
-        m.d.comb += [words.eq(self.found.offset - entry.offset), wrong.eq(words > settings.most)]
-        row, length, tag, passing, by_offset = Signal(self._row), Signal(17), tags[1], passes[1], Signal()
+        m.d.comb += [words.eq(found.offset - entry.offset), wrong.eq(words > settings.most)]
+        row, length, tag, passing, by_offset = Signal(self._row), Signal(17), tags[-1], passes[-1], Signal()
         m.d.comb += by_offset.eq(settings.sparse & ~passing)
         m.d.sync += [
             bad.eq(by_offset & wrong),
@@ -230,15 +232,15 @@ class FeatureReader(wiring.Component):
             length.eq(Mux(by_offset, Mux(wrong, 0, words), Mux(passing, settings.row_words, settings.words))),
             row.source.eq(entry.source),
             row.combined.eq(passing),
-            row.own.eq(owns[1]),
+            row.own.eq(owns[-1]),
             row.tag.eq(tag),
             row.tag.scale.eq(entry.destination),
         ]
         m.d.comb += [
-            rows.i.valid.eq(valid[2]),
+            rows.i.valid.eq(valid[-1]),
             rows.i.payload.eq(row),
             *self._measure(rows.i.payload.range, row.range.address[: self._words_of_beat] + length),
-            self.error.valid.eq(valid[2] & bad),
+            self.error.valid.eq(valid[-1] & bad),
             self.error.payload.code.eq(Error.OFFSET_ORDER),
             self.error.payload.info.eq(row.tag.vid),
         ]
