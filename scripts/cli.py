@@ -404,9 +404,12 @@ def synth(
     update: Annotated[bool, typer.Option("--update", help="Write the areas into tb/expected.toml.")] = False,
     device: Annotated[str, typer.Option(help="ecp5, or xilinx: UltraScale+, the area only.")] = "ecp5",
     tree: Annotated[bool, typer.Option("--tree", help="Print areas by hierarchy, each module mapped apart.")] = False,
+    paths: Annotated[
+        int, typer.Option(help="Print so many of the longest paths, of a design that need not fit a device.", min=0)
+    ] = 0,
 ) -> None:
     """Synthesise for ECP5 and print LUTs, flip-flops, multipliers, block RAMs and Fmax; or the area for UltraScale+."""
-    from scripts.flows import area_tree
+    from scripts.flows import area_tree, logic_paths
     from scripts.flows import synth as flow
     from scripts.flows.devices import device_of
 
@@ -414,6 +417,10 @@ def synth(
     # One that is named is wanted, whether it is one of all or not.
     blocks = chosen if len(chosen) == 1 else [entry for entry in chosen if entry.synth]
     target = device_of(device)
+    if paths:
+        for entry in blocks:
+            logic_paths.report(entry, logic_paths.paths_of(entry, paths))
+        return
     if tree:
         for entry in blocks:
             area_tree.report(area_tree.area_tree(entry, target), target)

@@ -74,6 +74,9 @@ def _synth(given: Mapping[str, Any]) -> Iterator[_Rule]:
     if given["tree"]:
         for name in ("fmax", "check", "update"):
             yield name, "with --tree, which prints areas only", "one of the two"
+    if given["paths"]:
+        for name in ("fmax", "check", "update", "tree", "device"):
+            yield name, "with --paths, which prints paths in an ECP5 only", "one of the two"
     if given["device"] == "xilinx":
         for name in ("fmax", "check", "update"):
             yield name, "with --device xilinx, which is for the area only", "--device ecp5"

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-__all__ = ["longest_path"]
+__all__ = ["longest_path", "plain_name"]
 
 #: What Yosys appends to the name of a register or of a word of memory when it makes cells of it.
 _CELLS = re.compile(r"(?:_(?:TRELLIS|DP16KD|PDPW16KD|MULT18X18D|CCU2C|LUT4)|\$auto\$|\.\d+\.\d+(?:_|$)).*")
@@ -35,9 +35,10 @@ def longest_path(report: Path) -> str | None:
 def _line(steps: list[dict[str, Any]]) -> str:
     total = sum(step["delay"] for step in steps)
     wires = sum(step["delay"] for step in steps if step["type"] == "routing")
-    start, end = (_name(cell) for cell in (steps[0]["from"]["cell"], steps[-1]["to"]["cell"]))
+    start, end = (plain_name(cell) for cell in (steps[0]["from"]["cell"], steps[-1]["to"]["cell"]))
     return f"{start} → {end}: {total:.1f} ns, {wires:.1f} in wires"
 
 
-def _name(cell: str) -> str:
+def plain_name(cell: str) -> str:
+    """Return the name of a register in a shell without what Yosys appends."""
     return _CELLS.sub("", cell.removeprefix("block."))

