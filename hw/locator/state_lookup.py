@@ -81,8 +81,8 @@ class StateLookup(wiring.Component):
         occupied, answered = Signal(_SLOTS), Signal(_SLOTS)
         fills, takes = Signal(range(_SLOTS)), Signal(range(_SLOTS))
 
-        # Banks that the vertices choose say when the next ones are requested: a register is in front of that, and the
-        # memories from which vertices come are behind another one.
+        # Vertices come from memories, and banks that they choose say when the next ones are requested: a register is
+        # between the two.
         m.submodules.asked = asked = Slice(_Asked(config))
         bundle, asking, comes = self.i.payload, asked.i.payload, Signal()
         m.d.comb += [
