@@ -698,7 +698,7 @@ class CommunityEngine(wiring.Component):
             m.d.sync += (register := Signal.like(value)).eq(value)
             return register
 
-        # What these find is seen late in a cycle, and the layer goes on for several.
+        # These blocks find errors late in a cycle, and a layer goes on for several.
         reports += [(late(source.valid), code, late(source.payload)) for source, code in found]
         for n, (valid, code, info) in enumerate(reports):
             m.d.comb += [

@@ -195,7 +195,7 @@ class FeatureReader(wiring.Component):
             m.d.sync += second.eq(~second & (sparse | has_own))
 
         number, stride, product, at = Signal(32), Signal(17), Signal(32), Signal(32)
-        # What the table answers comes late: this entry, and the one of the cycle before.
+        # The table answers late: its entry in a register, and that of the cycle before.
         found, entry = Signal(Lookup), Signal(Lookup)
         tags = [Signal(self.config.tag, name=f"tag_{stage}") for stage in range(_STAGES - 1)]
         valid = [Signal(name=f"valid_{stage}") for stage in range(_STAGES)]

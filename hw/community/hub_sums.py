@@ -90,7 +90,7 @@ class HubSums(wiring.Component):
         """
         m = Module()
         config, add = self.config, self.add.payload
-        # Whoever looks for hubs that are complete does not wait for the finisher in the same cycle.
+        # The search for complete hubs does not wait for the finisher in the same cycle.
         m.submodules.sends = complete = Slice(self.send.payload.shape())
         connect(m, flipped(self.send), complete.i)
         send = complete.o

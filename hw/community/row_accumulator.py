@@ -18,7 +18,7 @@ __all__ = ["RowAccumulator"]
 
 #: Rows of a word of marks: the bits of a distributed RAM.
 _MARKED = 4
-#: What a step with places has of a step with numbers.
+#: Fields of a step with numbers that a step with places keeps.
 _PASSED = ("active", "form", "negative", "last", "row", "index")
 
 

@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from hw.locator.config import LocatorConfig
 from hw.locator.formats import Task
+from hw.lowest import only_lowest
 
 __all__ = ["Dispatcher"]
 
@@ -49,8 +50,7 @@ class Dispatcher(wiring.Component):
         works = Signal(engines)
         m.d.comb += works.eq(Cat((self.active == 0) | (n < self.active) for n in range(engines)))
         m.d.comb += [ready[n].eq(port.ready & works[n % engines]) for n, port in enumerate(self.o)]
-        # By a carry, which is faster than a gate for each worker.
-        m.d.comb += [self.i.ready.eq(ready.any()), first.eq(ready & (~ready + 1))]
+        m.d.comb += [self.i.ready.eq(ready.any()), first.eq(only_lowest(ready))]
         for n, port in enumerate(self.o):
             m.d.comb += [
                 port.payload.eq(self.i.payload),

@@ -26,6 +26,7 @@ from hw.locator.single_reader import SingleReader
 from hw.locator.state_lookup import StateLookup
 from hw.locator.sweeper import Sweeper
 from hw.locator.turns import in_turn, number_of
+from hw.lowest import only_lowest
 from hw.stream.queue import Queue
 
 __all__ = ["ENGINE_MODULE", "Engine"]
@@ -344,7 +345,7 @@ class Engine(wiring.Component):
             ]
             options.append(Mux(chosen[n], option.as_value(), 0))
         m.d.comb += [
-            chosen.eq(hands & (~hands + 1)),
+            chosen.eq(only_lowest(hands)),
             complete.i.valid.eq(hands.any()),
             complete.i.payload.eq(reduce(or_, options)),
         ]

@@ -8,6 +8,7 @@ from amaranth.utils import exact_log2
 from hw.locator.config import LINES, LocatorConfig
 from hw.locator.formats import Owner, SearchSignature
 from hw.locator.turns import number_of
+from hw.lowest import only_lowest
 
 __all__ = ["End", "Searcher"]
 
@@ -144,7 +145,7 @@ class Searcher(wiring.Component):
             # A row may have been taken before so much was put aside that no line of it is requested.
             still.eq(idle_pending | (self.row_held & crowded & (pending == 1))),
             exhausted.eq(rows_taken & idle_pending),
-            first.eq(waiting & (~waiting + 1)),
+            first.eq(only_lowest(waiting)),
             self.seed.eq(number_of(first)),
             self.again.eq(searching),
         ]

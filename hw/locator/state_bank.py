@@ -1,5 +1,7 @@
 """State bank: a part of the node state that reads, decides and writes in one step."""
 
+from typing import Any
+
 from amaranth.hdl import Assert, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
@@ -87,7 +89,7 @@ class StateBank(wiring.Component):
         write, read = states.write_port(), registered_read(m, states, "state")
         row_write, row_read = rows.write_port(), registered_read(m, rows, "row")
         row = row_read.data.row
-        address = self.request.node[config.bank_bits :][: len(self.place)]
+        address = self._place(self.request)
         m.d.comb += [
             read.addr.eq(address),
             row_read.addr.eq(address),
@@ -111,7 +113,7 @@ class StateBank(wiring.Component):
         # what the memory says: that comes late.
         wrote, written, last = Signal(), Signal.like(write.addr), Signal(Word(config))
         m.d.sync += [wrote.eq(write.en), written.eq(write.addr), last.eq(write.data)]
-        newer = wrote & (request.node[config.bank_bits :][: len(self.place)] == written)
+        newer = wrote & (self._place(request) == written)
         outcomes, pending = [], []
         for name, word in (("stored", read.data), ("written", last)):
             outcome, mine, now = Signal(Outcome, name=name), Signal(name=f"{name}_mine"), Signal(name=f"{name}_now")
@@ -154,13 +156,18 @@ class StateBank(wiring.Component):
             by_written.eq(claims & newer & pending[1]),
             by_stored.eq(claims & ~newer),
             write.en.eq(self.put | sets | ((by_written | (by_stored & pending[0])) & ~new_hub)),
-            write.addr.eq(Mux(self.put, self.place, request.node[config.bank_bits :][: len(self.place)])),
+            write.addr.eq(Mux(self.put, self.place, self._place(request))),
             write.data.kind.eq(request.operation.as_value()),
             write.data.value.eq(Mux(sets, settings.round, owner.as_value())),
         ]
         with m.If(self.put):
             m.d.comb += write.data.eq(self.contents.word)
         return m
+
+    def _place(self, request: Any) -> Value:
+        """Return the place of a request's vertex in the bank."""
+        place: Value = request.node[self.config.bank_bits :][: len(self.place)]
+        return place
 
 
 def _exceeds(degree: Value, limit: Value) -> Value:

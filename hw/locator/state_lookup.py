@@ -22,7 +22,7 @@ class LookupResult(data.StructLayout):
 
 
 class _Asked(data.StructLayout):
-    """What the lanes in the mask ``asks`` request for the bundle of a ``slot``."""
+    """Requests of the lanes in the mask ``asks`` for the bundle of a ``slot``."""
 
     def __init__(self, config: LocatorConfig) -> None:
         vertices = data.ArrayLayout(config.node_bits, config.lanes)

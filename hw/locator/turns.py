@@ -2,6 +2,8 @@
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 
+from hw.lowest import only_lowest
+
 __all__ = ["context_place", "in_turn", "number_of"]
 
 
@@ -25,7 +27,7 @@ def in_turn(m: Module, name: str, wants: Value, moves: Value) -> Signal:
     m.d.comb += [
         later.eq(wants & behind),
         first.eq(Mux(later.any(), later, wants)),
-        chosen.eq(first & (~first + 1)),
+        chosen.eq(only_lowest(first)),
     ]
     with m.If(moves & wants.any()):
         m.d.sync += behind.eq(Cat(chosen[:n].any() for n in range(count)))

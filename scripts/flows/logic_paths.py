@@ -25,7 +25,7 @@ from sim.harness.build import locked
 
 __all__ = ["LogicPath", "logic_paths", "paths_of", "report"]
 
-_FLIP_FLOP, _BLOCK_RAM, _MULTIPLIER = "TRELLIS_FF", "DP16KD", "MULT18X18D"
+_BLOCK_RAM, _MULTIPLIER = "DP16KD", "MULT18X18D"
 _LUT, _CARRY, _RAM = "LUT4", "CCU2C", "TRELLIS_DPR16X4"
 #: What cells of an ECP5 take, in ns: a LUT, into and out of a carry chain, and from one pair of it to the next.
 _OF_LUT, _OF_CARRY, _OF_PAIR = 0.24, 0.45, 0.07
@@ -74,12 +74,8 @@ class _Paths:
         self.driver: dict[int, str] = {}
         self.fan_out: Counter[int] = Counter()
         for name, cell in self.cells.items():
-            for port, bits in cell["connections"].items():
-                for bit in (bit for bit in bits if isinstance(bit, int)):
-                    if cell["port_directions"].get(port) == "output":
-                        self.driver[bit] = name
-                    else:
-                        self.fan_out[bit] += 1
+            self.driver.update({bit: name for _, bit in _nets(cell, "output")})
+            self.fan_out.update(bit for _, bit in _nets(cell, "input"))
         self.arrivals: dict[int, _Arrival] = {}
         through: TopologicalSorter[str] = TopologicalSorter()
         for name, cell in self.cells.items():
@@ -92,24 +88,19 @@ class _Paths:
                 self._pass(self.cells[name])
 
     def _begin(self, cell: dict[str, Any]) -> None:
-        for port, bits in cell["connections"].items():
-            if cell["port_directions"].get(port) == "output":
-                for bit in (bit for bit in bits if isinstance(bit, int)):
-                    self.arrivals[bit] = _Arrival(_from_clock(cell, port), 0, bit)
+        for port, bit in _nets(cell, "output"):
+            self.arrivals[bit] = _Arrival(_from_clock(cell, port), 0, bit)
 
     def _pass(self, cell: dict[str, Any]) -> None:
         """Let the outputs of a cell settle behind the last of its inputs."""
-        for port, bits in cell["connections"].items():
-            if cell["port_directions"].get(port) != "output":
-                continue
+        for port, bit in _nets(cell, "output"):
             ways = [
                 _Arrival(before.delay + delay, before.levels + (delay > _OF_PAIR), before.start)
-                for bit, delay in _ways(cell, port)
-                if (before := self.at_input(bit))
+                for source, delay in _ways(cell, port)
+                if (before := self.at_input(source))
             ]
-            for bit in (bit for bit in bits if isinstance(bit, int)):
-                if ways:
-                    self.arrivals[bit] = max(ways, key=lambda way: way.delay)
+            if ways:
+                self.arrivals[bit] = max(ways, key=lambda way: way.delay)
 
     def at_input(self, bit: int) -> _Arrival | None:
         """Return when a net settles where it is read; carries have no wires between them."""
@@ -131,6 +122,13 @@ class _Paths:
                         yield found, name
 
 
+def _nets(cell: Mapping[str, Any], direction: str) -> Iterator[tuple[str, int]]:
+    """Yield the nets at the inputs or outputs of a cell, each with its port; constants are none."""
+    for port, bits in cell["connections"].items():
+        if cell["port_directions"].get(port) == direction:
+            yield from ((port, bit) for bit in bits if isinstance(bit, int))
+
+
 def _is_logic(cell: Mapping[str, Any]) -> bool:
     kind = cell["type"]
     if kind == _MULTIPLIER:
@@ -147,12 +145,9 @@ def _from_clock(cell: Mapping[str, Any], port: str) -> float:
 
 def _inputs(cell: Mapping[str, Any], *, ends: bool = False) -> Iterator[int]:
     """Yield the nets that a cell reads; of a distributed RAM those of its write port at the `ends` of paths."""
-    for port, bits in cell["connections"].items():
-        if cell["port_directions"].get(port) != "input" or "CLK" in port or port == "WCK":
-            continue
-        if cell["type"] == _RAM and (port == "RAD") == ends:
-            continue
-        yield from (bit for bit in bits if isinstance(bit, int))
+    for port, bit in _nets(cell, "input"):
+        if "CLK" not in port and port != "WCK" and (cell["type"] != _RAM or (port == "RAD") != ends):
+            yield bit
 
 
 def _ways(cell: Mapping[str, Any], output: str) -> Iterator[tuple[int, float]]:
@@ -162,10 +157,9 @@ def _ways(cell: Mapping[str, Any], output: str) -> Iterator[tuple[int, float]]:
         taken = _OF_PRODUCT if kind == _MULTIPLIER else _OF_LUT
         yield from ((bit, taken) for bit in _inputs(cell))
         return
-    for port, bits in cell["connections"].items():
-        if cell["port_directions"].get(port) == "input" and not (output == "S0" and port[-1] == "1"):
-            taken = _OF_PAIR if (port, output) == ("CIN", "COUT") else _OF_CARRY
-            yield from ((bit, taken) for bit in bits if isinstance(bit, int))
+    for port, bit in _nets(cell, "input"):
+        if not (output == "S0" and port[-1] == "1"):
+            yield bit, _OF_PAIR if (port, output) == ("CIN", "COUT") else _OF_CARRY
 
 
 def logic_paths(netlist: Mapping[str, Any], top: str, count: int) -> list[LogicPath]:

@@ -195,13 +195,15 @@ def shell(component: Any, top: str) -> str:
 
 
 def in_shell(component: Any, folder: Path, top: str, *, large: bool) -> Path:
-    """Map ``model.il`` in its shell for speed; return the netlist, of the module `SHELL`, in Yosys' JSON."""
-    netlist = folder / "shell.json"
+    """Map ``model.il`` in its shell for speed, once; return the netlist, of the module `SHELL`, in Yosys' JSON."""
+    netlist, folded = folder / "shell.json", folder / "fold.json"
+    if folded.exists():
+        return netlist
     (folder / "shell.v").write_text(shell(component, top))
     source = "read_rtlil model.il\nread_verilog shell.v\n"
     repeated = list(black_boxes_of(component)) if large else []
     _mapped(folder, "shell", source, SHELL, f"write_json {netlist.name}", speed=_speed(large), repeated=repeated)
-    fold.fold_file(netlist, SHELL, folder / "fold.json")
+    fold.fold_file(netlist, SHELL, folded)
     return netlist
 
 
