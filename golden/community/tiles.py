@@ -26,6 +26,9 @@ from golden.locator.schedule import Schedule
 
 __all__ = ["Room", "Subgraph", "Tile", "cut", "parted"]
 
+#: Sizes of a tile, evenly apart, for which hubs are counted before the search for the largest.
+_SIZES = 8
+
 
 @dataclass(frozen=True)
 class Room:
@@ -58,7 +61,7 @@ class Room:
 
     @property
     def positions(self) -> int:
-        """Most positions of a tile: each may be a hub, and consecutive positions are spread evenly over units."""
+        """Positions of a tile that fit whatever they are: each may be a hub, and units take turns at positions."""
         return min(self.nodes, self.units * self.hubs)
 
     @property
@@ -137,30 +140,9 @@ class Subgraph:
         """
         if room is None:
             return True
-        first, offsets, edges = self.first, self.offsets, self.edges
         if self.directed:
-            whole = _tile(self, 0, self.owned)
-            first, offsets, edges = 0, whole.offsets, whole.edges
-        end = first + offsets.size - 1
-        count = max(end, int(edges.max(initial=-1)) + 1)
-        if count > room.nodes or edges.size >= room.edges:
-            return False
-        own = np.zeros(count, dtype=np.bool_)
-        own[first:end] = True
-        hub = own.copy()
-        hub[edges] = True
-        if self._crowded(hub, room):
-            # The possible hubs do not fit; the actual hubs may.
-            owners = np.repeat(np.arange(first, end), np.diff(offsets))
-            graph = Graph.from_edges(self.name, count, edges, owners)
-            hub &= ~own
-            hub[list(partition(graph, schedule, limits, elsewhere=~own)[0])] = True
-        return not self._crowded(hub, room)
-
-    @staticmethod
-    def _crowded(hub: BoolArray, room: Room) -> bool:
-        """Return whether a hub unit has more hubs than room."""
-        return int(np.bincount(np.flatnonzero(hub) % room.units, minlength=1).max()) > room.hubs
+            return _fits(_tile(self, 0, self.owned), room, schedule, limits)
+        return _located_in(room, self.first, self.offsets, self.edges, schedule, limits)
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,6 +176,34 @@ class Tile:
         return self.offsets.size - 1
 
 
+def _located_in(room: Room, first: int, offsets: IntArray, edges: IntArray, schedule: Schedule, limits: Limits) -> bool:
+    """Return whether the locator and the hub units hold a graph of which the vertices from `first` on have rows."""
+    end = first + offsets.size - 1
+    count = max(end, int(edges.max(initial=-1)) + 1)
+    if count > room.nodes or edges.size >= room.edges:
+        return False
+    own = np.zeros(count, dtype=np.bool_)
+    own[first:end] = True
+    hub = own.copy()
+    hub[edges] = True
+    if _crowded(hub, room) and not _crowded(hub & ~own, room):
+        # The possible hubs do not fit; the actual hubs may.
+        owners = np.repeat(np.arange(first, end), np.diff(offsets))
+        graph = Graph.from_edges("located", count, edges, owners)
+        hub &= ~own
+        hub[list(partition(graph, schedule, limits, elsewhere=~own)[0])] = True
+    return not _crowded(hub, room)
+
+
+def _crowded(hub: BoolArray, room: Room) -> bool:
+    """Return whether a hub unit has more hubs than room."""
+    return int(np.bincount(np.flatnonzero(hub) % room.units, minlength=1).max()) > room.hubs
+
+
+def _fits(tile: Tile, room: Room, schedule: Schedule, limits: Limits) -> bool:
+    return _located_in(room, 0, tile.offsets, tile.edges, schedule, limits)
+
+
 def parted(subgraph: Subgraph, room: Room | None, schedule: Schedule, limits: Limits) -> list[Tile]:
     """Return the tiles of a subgraph: one, if all of its positions fit.
 
@@ -213,22 +223,30 @@ def parted(subgraph: Subgraph, room: Room | None, schedule: Schedule, limits: Li
     """
     if room is None or (subgraph.directed and subgraph.fits(room, schedule, limits)):
         return [_tile(subgraph, 0, subgraph.owned)] * (subgraph.owned > 0)
-    return list(cut(subgraph, room))
+    return list(cut(subgraph, room, schedule, limits))
 
 
-def cut(subgraph: Subgraph, room: Room) -> Iterator[Tile]:
-    """Cut a subgraph into tiles, each with as many vertices as fit; as few as there can be in the order of VIDs.
+def cut(subgraph: Subgraph, room: Room, schedule: Schedule, limits: Limits) -> Iterator[Tile]:
+    """Cut a subgraph into tiles in the order of VIDs, each with about as many vertices as fit.
 
-    Adding a vertex never makes a tile smaller: its positions are its vertices and all their sources.
+    A vertex more is one to the locator and a hub less where it was a source of others, so of two tiles the larger one
+    may fit and the smaller one not. Hubs are counted for a few sizes only, from the largest on.
+
+    Parameters
+    ----------
+    subgraph, room
+        What is cut, and the capacity of the chiplet.
+    schedule, limits
+        As for `Subgraph.fits`.
 
     Raises
     ------
     InputError
-        If a vertex does not fit alone, naming it.
+        If no tile can begin with a vertex, naming it.
     """
     first = 0
     while first < subgraph.owned:
-        count = _fitting(subgraph, first, room)
+        count = _fitting(subgraph, first, room, schedule, limits)
         if not count:
             most = min(room.positions - 1, (room.edges - 1) // (1 + subgraph.directed))
             sources = int(subgraph.offsets[first + 1] - subgraph.offsets[first])
@@ -241,10 +259,40 @@ def cut(subgraph: Subgraph, room: Room) -> Iterator[Tile]:
         first += count
 
 
-def _fitting(subgraph: Subgraph, first: int, room: Room) -> int:
-    """Return how many vertices from the own one `first` on fit together."""
+def _fitting(subgraph: Subgraph, first: int, room: Room, schedule: Schedule, limits: Limits) -> int:
+    """Return how many vertices from the own one `first` on fit together; 0: none do."""
+    positions = _positions(subgraph, first, room)
+    # Adding a vertex never makes a tile smaller: its positions are its vertices and all their sources.
+    sure, possible = (int(np.searchsorted(positions, most, side="right")) for most in (room.positions, room.nodes))
+    counts = np.arange(sure + 1, possible + 1)
+    if not subgraph.directed:
+        # Vertices of others are hubs.
+        counts = counts[positions[counts - 1] - counts <= room.units * room.hubs]
+
+    def fits(count: int) -> bool:
+        return _fits(_tile(subgraph, first, count), room, schedule, limits)
+
+    # A vertex that does not fit alone may with some of its sources, so every size is tried.
+    step = max(1, counts.size // _SIZES) if sure else 1
+    least, above = -1, counts.size
+    for number in range(counts.size - 1, -1, -step):
+        if fits(int(counts[number])):
+            least = number
+            break
+        above = number
+    while above - least > 1 and counts.size:
+        middle = (least + above) // 2
+        if fits(int(counts[middle])):
+            least = middle
+        else:
+            above = middle
+    return int(counts[least]) if least >= 0 else sure
+
+
+def _positions(subgraph: Subgraph, first: int, room: Room) -> IntArray:
+    """int64, positions of a tile of one, two, ... vertices from the own one `first` on, as far as edges fit."""
     stop = int(np.searchsorted(subgraph.read, subgraph.read[first] + room.edges - 1, side="right")) - 1
-    stop = min(stop, first + room.positions)
+    stop = min(stop, first + room.nodes)
     # The first vertex that needs each position: the vertex itself, or a destination of the source.
     steps = np.arange(max(0, stop - first))
     edges = subgraph.edges[subgraph.offsets[first] : subgraph.offsets[max(first, stop)]]
@@ -258,8 +306,7 @@ def _fitting(subgraph: Subgraph, first: int, room: Room) -> int:
     vids, step = vids[order], step[order]
     new = np.ones(vids.size, dtype=np.bool_)
     new[1:] = vids[1:] != vids[:-1]
-    positions = np.cumsum(np.bincount(step[new], minlength=steps.size))
-    return int(np.searchsorted(positions, room.positions, side="right"))
+    return np.cumsum(np.bincount(step[new], minlength=steps.size))
 
 
 def _tile(subgraph: Subgraph, first: int, count: int) -> Tile:

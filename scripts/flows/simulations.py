@@ -199,7 +199,7 @@ def place(
     if chiplets == 1 and config and search and name != "tiles":
         subgraph, room = Subgraph.whole(graph), room_of(config)
         if not subgraph.fits(room, search.schedule, search.limits):
-            parts = min(CHIPLETS_MAX, len(list(cut(subgraph, room))))
+            parts = min(CHIPLETS_MAX, len(list(cut(subgraph, room, search.schedule, search.limits))))
     position, placement = np.arange(graph.nodes), Placement.ranges(graph.nodes, chiplets)
     if parts == 1:
         name = "tiles"

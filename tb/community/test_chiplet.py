@@ -516,7 +516,7 @@ def test_hubs_of_a_directed_graph_are_by_in_or_out_degree(outcomes: dict[str, li
 def _partitions(graph: Graph, room: Room, schedule: Schedule) -> list[tuple[Any, Any]]:
     """Hubs and communities of each tile of a graph by itself."""
     found = []
-    for tile in cut(Subgraph.whole(graph), room):
+    for tile in cut(Subgraph.whole(graph), room, schedule, LIMITS):
         owners = np.repeat(np.arange(tile.vertices), np.diff(tile.offsets))
         part = Graph.from_edges("tile", tile.rows.size, tile.edges, owners)
         found.append(partition(part, schedule, LIMITS, elsewhere=np.arange(tile.rows.size) >= tile.vertices))

@@ -207,9 +207,10 @@ def test_communities_stay_together_in_tiles() -> None:
     together = place(MachineConfig(little), problem, "communities")
     assert together.name == "communities"
     assert together.placement.chiplets == 1
-    room = room_of(little)
-    tiles = len(list(cut(Subgraph.whole(graph), room)))
-    assert len(list(cut(Subgraph.whole(together.problem.graph), room))) < tiles
+    assert together.search is not None
+    how = room_of(little), together.search.schedule, together.search.limits
+    tiles = len(list(cut(Subgraph.whole(graph), *how)))
+    assert len(list(cut(Subgraph.whole(together.problem.graph), *how))) < tiles
     back = infer(together.problem)[-1].results[together.position]
     assert np.array_equal(back, infer(problem)[-1].results)
     # What fits stays as it is.
