@@ -99,7 +99,8 @@ class WeightRoom:
         Raises
         ------
         InputError
-            If there is no room for `GRANULE` columns of 32 features, or digits would lie too far apart.
+            If there is no room for `GRANULE` columns of 32 features, digits would lie too far apart, or fewer than
+            `GRANULE` outputs are computed at a time, which no block of a wider layer is.
         """
         cost: Callable[[Blocks], tuple[int, ...]]
         if traffic is None:
@@ -108,6 +109,8 @@ class WeightRoom:
             cost = lambda blocks: (traffic.of(f_out, len(blocks.columns[0]), len(blocks.rows)),)  # noqa: E731
         found = min(self._choices(f_in, f_out), key=cost, default=None)
         if found is None:
+            if self.columns < min(f_out, GRANULE):
+                raise InputError("layer", f"has {f_out} outputs", f"at most {self.columns}")
             width = min(f_out, GRANULE)
             most = max(self.rows // self._chunks(width), _MOST_GRANULES // len(DIGIT_BITS) * self._height(width))
             raise InputError("layer", f"has {f_in} input features", f"at most {most}")

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from contracts.errors import InputError, unknown
+from contracts.weights import GRANULE
 from golden.dnp.head import Head
 from golden.graph import Graph
 from golden.head import check_head, head_of
@@ -152,7 +153,8 @@ def _check_layers(network: FloatModel, sizes: MachineConfig) -> None:
         try:
             pe.weight_room.blocks(*weight.shape)
         except InputError as error:
-            raise InputError(f"layer {number}", error.what, f"{error.expected} ([{section}] weight_rows)") from None
+            key = "max_out" if pe.max_out < min(weight.shape[1], GRANULE) else "weight_rows"
+            raise InputError(f"layer {number}", error.what, f"{error.expected} ([{section}] {key})") from None
 
 
 def _lacks(request: Request, section: str, what: str) -> InputError:

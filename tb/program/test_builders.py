@@ -209,6 +209,9 @@ def test_too_many_features_are_refused() -> None:
     with pytest.raises(InputError, match="layer: has 200000 input features; expected at most 87360"):
         WeightRoom(16, 32, 64).blocks(200_000, 7)
     # No line of features has room.
+    with pytest.raises(InputError, match="layer: has 16 outputs; expected at most 8"):
+        WeightRoom(8, 1024, 8).blocks(32, 16)
+    assert WeightRoom(8, 1024, 8).blocks(32, 7).columns == [range(7)]
     with pytest.raises(InputError, match="layer: has 33 input features; expected at most 16"):
         WeightRoom(8, 32, 16).blocks(33, 16)
 
