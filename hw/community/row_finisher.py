@@ -68,22 +68,27 @@ class RowFinisher(wiring.Component):
         m.d.sync += last_group.eq((self.settings.f_out - 1) >> exact_log2(ways))
 
         # Groups of a row, in turn.
-        group, room = Signal.like(last_group), Signal(range(_WAITING + 1), init=_WAITING)
-        row_end, takes = Signal(), Signal()
-        chunk_groups = exact_log2(config.lanes // ways)
+        # All PEs and hub units wait for `ready`, so it comes from registers: room is negative if there is none, and
+        # whether a group is the last of its chunk is known before.
+        group, room = Signal.like(last_group), Signal(range(-1, _WAITING), init=_WAITING - 1)
+        row_end, chunk_end, takes = Signal(), Signal(), Signal()
+        following, chunk_groups = Signal.like(last_group), exact_log2(config.lanes // ways)
         m.submodules.vids = vids = Queue(config.vid_bits, _WAITING)
         m.submodules.results = results = Queue(data.ArrayLayout(signed(VALUE_BITS), ways), _WAITING)
         m.d.comb += [
             row_end.eq(group == last_group),
-            takes.eq(self.i.valid & (room != 0)),
-            self.i.ready.eq((room != 0) & (row_end | group[:chunk_groups].all())),
+            takes.eq(self.i.valid & (room >= 0)),
+            following.eq(Mux(takes, Mux(row_end, 0, group + 1), group)),
+            self.i.ready.eq((room >= 0) & chunk_end),
             vids.i.valid.eq(takes & (group == 0)),
             vids.i.payload.eq(self.i.payload.vid),
         ]
         leaves = results.o.valid & results.o.ready
-        m.d.sync += room.eq(room - takes + leaves)
-        with m.If(takes):
-            m.d.sync += group.eq(Mux(row_end, 0, group + 1))
+        m.d.sync += [
+            room.eq(room - takes + leaves),
+            group.eq(following),
+            chunk_end.eq((following == last_group) | following[:chunk_groups].all()),
+        ]
 
         requantisers = [Requantiser(_VALUE_BITS) for _ in range(ways)]
         for n, requantiser in enumerate(requantisers):
@@ -92,8 +97,8 @@ class RowFinisher(wiring.Component):
         m.d.comb += results.i.valid.eq(requantisers[0].o.valid)
         self._weigh(m, takes, group, row_end, requantisers)
         waits = self._pack(m, results.o, vids.o, last_group)
-        m.d.comb += self.busy.eq(self.i.valid | (room != _WAITING) | waits)
-        m.d.sync += Cover(self.i.valid & (room == 0), "no room for another group")
+        m.d.comb += self.busy.eq(self.i.valid | (room != _WAITING - 1) | waits)
+        m.d.sync += Cover(self.i.valid & (room < 0), "no room for another group")
         return m
 
     def _weigh(self, m: Module, takes: Signal, group: Signal, row_end: Signal, requantisers: list[Requantiser]) -> None:
