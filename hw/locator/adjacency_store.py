@@ -12,6 +12,8 @@ __all__ = ["READERS", "AdjacencyStore", "LineWrite"]
 
 #: Engines that read a copy: a block RAM has two sides, one of which writes as well.
 READERS = 2
+#: Words of nine bits in a block RAM, the shape that Yosys prefers: deeper memories are several behind a choice.
+_DEEP = 2048
 
 
 class LineWrite(data.StructLayout):
@@ -53,25 +55,39 @@ class AdjacencyStore(wiring.Component):
         """Let the first engine's side of a copy write, too."""
         m = Module()
         config, written = self.config, self.write
-        for first in range(0, config.engines, READERS):
-            copy = memory.Memory(shape=Line(config), depth=1 << config.line_bits, init=[], attrs=dict(NO_BYPASS))
-            m.submodules[f"copy{first // READERS}"] = copy
+        for n, (request, line) in enumerate(zip(self.requests, self.lines, strict=True)):
+            m.d.comb += request.ready.eq(1)
+            m.d.sync += line.valid.eq(request.valid)
+            if n % READERS == 0:
+                # The same signal for both, so that they share a side of the block RAM.
+                shared = Signal(config.line_bits, name=f"shared{n}")
+                m.d.comb += shared.eq(Mux(written.valid, written.payload.address, request.payload))
+                self._copy(m, n, shared)
+        return m
+
+    def _copy(self, m: Module, first: int, shared: Signal) -> None:
+        """Keep all lines once more, in one memory, or an edge in each.
+
+        Of many whole lines Yosys would make memories of `_DEEP` words behind a choice: of 8,192 lines of eight edges
+        104 block RAMs with 1,822 LUTs, and of their edges 112 with 26.
+        """
+        config, written, depth = self.config, self.write.payload.line, 1 << self.config.line_bits
+        step = 1 if depth > _DEEP else config.line_words
+        shape = data.StructLayout({"names": data.ArrayLayout(config.node_bits, step), "remote": step})
+        for place in range(0, config.line_words, step):
+            copy = memory.Memory(shape=shape, depth=depth, init=[], attrs=dict(NO_BYPASS))
+            m.submodules[f"copy{first // READERS}_{place}"] = copy
             write = copy.write_port()
-            # The same signal for both, so that they share a side of the block RAM.
-            shared = Signal(config.line_bits, name=f"shared{first}")
             m.d.comb += [
-                shared.eq(Mux(written.valid, written.payload.address, self.requests[first].payload)),
                 write.addr.eq(shared),
-                write.en.eq(written.valid),
-                write.data.eq(written.payload.line),
+                write.en.eq(self.write.valid),
+                write.data.remote.eq(written.remote[place : place + step]),
+                *(write.data.names[edge].eq(written.names[place + edge]) for edge in range(step)),
             ]
             for n in range(first, min(first + READERS, config.engines)):
-                request, line = self.requests[n], self.lines[n]
-                read = registered_read(m, copy, f"read{n}")
+                line, read = self.lines[n].payload, registered_read(m, copy, f"read{n}_{place}")
                 m.d.comb += [
-                    request.ready.eq(1),
-                    read.addr.eq(shared if n == first else request.payload),
-                    line.payload.eq(read.data),
+                    read.addr.eq(shared if n == first else self.requests[n].payload),
+                    line.remote[place : place + step].eq(read.data.remote),
+                    *(line.names[place + edge].eq(read.data.names[edge]) for edge in range(step)),
                 ]
-                m.d.sync += line.valid.eq(request.valid)
-        return m
