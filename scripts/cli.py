@@ -97,9 +97,13 @@ def run(
         ),
     ] = None,
     placement: Annotated[
-        str,
-        typer.Option(help="Of a graph that is shared out or cut: tiles in the order of VIDs, or whole communities."),
-    ] = "tiles",
+        str | None,
+        typer.Option(
+            help="Of a graph that is shared out or cut: tiles in the order of VIDs, or whole communities.  "
+            "[default: communities where one chiplet has no room for the graph at once, otherwise tiles]",
+            show_default=False,
+        ),
+    ] = None,
     layers: Annotated[int, typer.Option(help="Layers to train.", min=1, max=32)] = 2,
     hidden: Annotated[int, typer.Option(help="Width of the layers before the last.", min=1)] = 16,
     seed: Annotated[int, typer.Option(help="Of initial weights, dropout, a head and samples.", min=0)] = 0,
@@ -282,7 +286,9 @@ def program(
     config: Annotated[str, typer.Option(help="Name of a file in configs/, or a path.")] = "default",
     model: Annotated[str | None, typer.Option(help="gcn, sage or gin.  [default: gcn]", show_default=False)] = None,
     chiplets: MachineChiplets = None,
-    placement: Annotated[str, typer.Option(help="tiles or communities, as for `atoll run`.")] = "tiles",
+    placement: Annotated[
+        str | None, typer.Option(help="tiles or communities, as for `atoll run`.", show_default=False)
+    ] = None,
     layers: Annotated[int, typer.Option(help="Layers to train.", min=1, max=32)] = 2,
     hidden: Annotated[int, typer.Option(help="Width of the layers before the last.", min=1)] = 16,
     activation: Annotated[str, typer.Option(help="Between layers: relu, sigmoid, tanh or elu.")] = "relu",

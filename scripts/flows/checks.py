@@ -106,9 +106,9 @@ def shape_of(request: Request, graph: Graph) -> FloatModel:
 def _try(request: Request, graph: Graph, network: FloatModel, sizes: MachineConfig) -> None:
     """Refuse what does not fit; `network` has the shapes of the one that will run."""
     community = sizes.community
-    if request.placement not in PLACEMENTS:
+    if request.placement not in (None, *PLACEMENTS):
         raise unknown("placement", request.placement, PLACEMENTS, " or ".join(PLACEMENTS))
-    if request.placement != "tiles" and sizes.chiplets == 1 and community is None:
+    if request.placement == "communities" and sizes.chiplets == 1 and community is None:
         raise InputError("--placement", "does nothing on one chiplet with gather PEs", "several --chiplets")
     _check_layers(network, sizes)
     neural = sizes.neural
@@ -116,7 +116,7 @@ def _try(request: Request, graph: Graph, network: FloatModel, sizes: MachineConf
     if problem.model.ends and neural is None:
         raise _lacks(request, "neural", f"neural chip for {network.activation}")
     head = head_wanted(request, graph, network, sizes)
-    placed = place(sizes, problem, request.placement, request.choice)
+    placed = place(sizes, problem, request.sharing, request.choice)
     sizes = used(sizes, bool(problem.model.ends), head is not None, request.sampling is not None)
     if request.sampling:
         plan_batches(request.sampling, placed, sizes, request.config, request.seed)

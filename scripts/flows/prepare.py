@@ -127,7 +127,7 @@ def _sums_asked_for(request: Request, sizes: MachineConfig) -> str | None:
         return None
     if sizes.split == Split.SOURCE:
         return "vertices"
-    return None if request.placement == "tiles" else "hubs"
+    return "hubs" if request.placement == "communities" else None
 
 
 def prepare(examined: Examined, stage: Callable[[str], None] = lambda name: None) -> Prepared:
@@ -153,6 +153,6 @@ def prepare(examined: Examined, stage: Callable[[str], None] = lambda name: None
     stage("quantisation")
     problem = quantise(network, graph, calibration=request.calibration, core=neural.core if neural else None)
     head = head_wanted(request, graph, network, sizes)
-    placed = place(sizes, problem, request.placement, request.choice)
+    placed = place(sizes, problem, request.sharing, request.choice)
     sizes = used(sizes, bool(problem.model.ends), head is not None, request.sampling is not None)
     return Prepared(sizes, graph, network, problem, head, placed)

@@ -25,7 +25,7 @@ class Request:
         Chiplets on the ring, 1 to 16. None: what the configuration says.
     placement
         ``tiles``: each chiplet owns as many VIDs as the others; ``communities``: whole communities, those of a chiplet
-        that is alone and has no room for all at once in the order of VIDs.
+        that is alone and has no room for all at once in the order of VIDs. None: see `sharing`.
     dataset
         See `golden.datasets.load`.
     model
@@ -69,7 +69,7 @@ class Request:
     model: str | None = None
     config: str = "default"
     chiplets: int | None = None
-    placement: str = "tiles"
+    placement: str | None = None
     layers: int = 2
     hidden: int = 16
     seed: int = 0
@@ -92,6 +92,14 @@ class Request:
     def streams(self) -> bool:
         """Whether there is a session."""
         return self.session > 0 or self.edits is not None
+
+    @property
+    def sharing(self) -> str | None:
+        """How the graph is shared out or cut, as `scripts.flows.simulations.place` takes it.
+
+        Mini-batches keep the order in which the graph was given, unless they are asked not to.
+        """
+        return self.placement or ("tiles" if self.sampling else None)
 
     @property
     def network(self) -> Model:

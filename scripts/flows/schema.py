@@ -137,6 +137,8 @@ class Communities:
     edges_read: Annotated[int, "Edges that the locator read."]
     rounds: Annotated[int, "Most rounds of one location."]
     tiles: Annotated[list[int], "Parts in which each chiplet computes a layer; 1 if its share fits on the chip."]
+    placement: Annotated[str, "As of `ring`, also of one chiplet, whose tiles are cut in that order."]
+    placing_seconds: Annotated[float, "Seconds of the host for it."]
     schedule: Annotated[Thresholds, "Thresholds of the rounds."]
 
 

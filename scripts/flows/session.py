@@ -169,16 +169,16 @@ def session_of(request: Request, problem: Problem, network: FloatModel, sizes: M
     """
     if request.edits is not None:
         steps = read_edits(request.edits)
-        return plan_session(changing(problem, network, steps), sizes, request.placement, request.choice, steps)
+        return plan_session(changing(problem, network, steps), sizes, request.sharing, request.choice, steps)
     if not request.session:
         return None
-    return plan_session(stream(problem, request.session), sizes, request.placement, request.choice)
+    return plan_session(stream(problem, request.session), sizes, request.sharing, request.choice)
 
 
 def plan_session(
     problems: Iterable[Problem],
     sizes: MachineConfig,
-    placement: str = "tiles",
+    placement: str | None = None,
     choice: Choice = ANY,
     edits: Sequence[Edits] = (),
 ) -> Graphs:

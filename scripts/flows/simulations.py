@@ -165,7 +165,7 @@ class Placed:
 def place(
     sizes: MachineConfig,
     problem: Problem,
-    name: str = "tiles",
+    name: str | None = None,
     choice: Choice = ANY,
 ) -> Placed:
     """Share a graph out to chiplets; one has all of it, as it is if it fits. Small graphs of a batch stay whole.
@@ -179,7 +179,8 @@ def place(
     problem
         Network and graph.
     name
-        One of `PLACEMENTS`.
+        One of `PLACEMENTS`. None: communities where one chiplet with community PEs has no room for the graph at once,
+        tiles otherwise.
     choice
         Of thresholds and sizes of communities.
 
@@ -191,6 +192,7 @@ def place(
     graph, began = problem.graph, time.perf_counter()
     config, ring = sizes.community, sizes.ring
     parts = chiplets = sizes.chiplets
+    name = name or ("tiles" if chiplets > 1 else "communities")
     search = search_of(graph, config, choice, chiplets)
     if graph.graph_of is not None and (chiplets > 1 or config):
         # No row of a small graph travels, and its vertex is in the tile of its nodes.
@@ -281,7 +283,7 @@ def simulate(
         hidden=results.get(layers - 2),
         ring=_traffic(placed, outcome.links) if sizes.ring else None,
         aggregation=aggregation(problem, images[0], counters) if sizes.community else None,
-        communities=_communities(counters, images, placed.search) if placed.search else None,
+        communities=_communities(counters, images, placed, placed.search) if placed.search else None,
         located=found,
     )
 
@@ -410,13 +412,22 @@ def aggregation(problem: Problem, image: Image, counters: Sequence[dict[str, int
     )
 
 
-def _communities(counters: Sequence[dict[str, int]], images: Sequence[Image], search: Search) -> Communities:
+def _communities(
+    counters: Sequence[dict[str, int]], images: Sequence[Image], placed: Placed, search: Search
+) -> Communities:
     """Add up all chiplets; each takes the vertices of others for hubs that it does not count, as a tile does."""
     found = {name: sum(counts[name] for counts in counters) for name in ("hubs", "communities", "edges_read")}
     rounds = max(counts["rounds"] for counts in counters)
     schedule, limits = search.schedule, search.limits
     thresholds = Thresholds(schedule.threshold, schedule.halving, schedule.step, limits.c_max)
-    return Communities(**found, rounds=rounds, tiles=[tiles_of(image) for image in images], schedule=thresholds)
+    return Communities(
+        **found,
+        rounds=rounds,
+        tiles=[tiles_of(image) for image in images],
+        placement=placed.name,
+        placing_seconds=placed.seconds,
+        schedule=thresholds,
+    )
 
 
 def _traffic(placed: Placed, links: Sequence[dict[str, int]]) -> RingTraffic:

@@ -44,7 +44,9 @@ def _tiles(found: Communities | None) -> list[tuple[str, str]]:
     if not found or max(found.tiles) <= 1:
         return []
     by_chiplet = ", ".join(map(str, found.tiles))
-    return [("tiles", f"{by_chiplet}: a layer is computed in parts that fit on the chip")]
+    order = f"{found.placement} together, by the host in {found.placing_seconds:.2f} s"
+    how = "in the order given" if found.placement == "tiles" else order
+    return [("tiles", f"{by_chiplet}: a layer is computed in parts that fit on the chip, {how}")]
 
 
 def _head_rows(head: Head | None) -> list[tuple[str, str]]:

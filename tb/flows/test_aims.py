@@ -11,7 +11,7 @@ from tb.flows.results import made
 
 def run(**changed: Any) -> Result:
     """Return the result of a run of one community chiplet on Cora."""
-    found = Communities(hubs=1, communities=2, edges_read=3, rounds=1, tiles=[1], schedule=Thresholds(5, False, 1, 64))
+    found = Communities(1, 2, 3, 1, [1], "tiles", 0.5, Thresholds(5, False, 1, 64))
     return made(**{
         "dataset": {"name": "cora"},
         "config": {"name": "community", "chiplets": 1},

@@ -204,8 +204,9 @@ def test_communities_stay_together_in_tiles() -> None:
     rows = np.random.default_rng(0).normal(size=(graph.nodes, 4)).astype(np.float32)
     problem = random_problem(replace(graph, features=rows), Model.GCN, [3], 0)
     little = chiplet_config(locator={"nodes": 64, "edges": 1024, "banks": 4}, units=1, hubs=64)
-    together = place(MachineConfig(little), problem, "communities")
+    together = place(MachineConfig(little), problem)
     assert together.name == "communities"
+    assert np.array_equal(place(MachineConfig(little), problem, "communities").position, together.position)
     assert together.placement.chiplets == 1
     assert together.search is not None
     how = room_of(little), together.search.schedule, together.search.limits
@@ -214,8 +215,16 @@ def test_communities_stay_together_in_tiles() -> None:
     back = infer(together.problem)[-1].results[together.position]
     assert np.array_equal(back, infer(problem)[-1].results)
     # What fits stays as it is.
-    for name, config in (("tiles", little), ("communities", GatherChipletConfig()), ("communities", chiplet_config())):
-        assert np.array_equal(place(MachineConfig(config), problem, name).position, np.arange(graph.nodes))
+    for config in (GatherChipletConfig(), chiplet_config()):
+        for name in ("communities", None):
+            assert np.array_equal(place(MachineConfig(config), problem, name).position, np.arange(graph.nodes))
+    assert np.array_equal(place(MachineConfig(little), problem, "tiles").position, np.arange(graph.nodes))
+
+
+def test_roots_of_mini_batches_keep_the_order_given() -> None:
+    assert Request().sharing is None
+    assert Request(sampling=Sampling(3, (4, 3))).sharing == "tiles"
+    assert Request(sampling=Sampling(3, (4, 3)), placement="communities").sharing == "communities"
 
 
 def test_communities_stay_together_on_the_ring(tmp_path: Path) -> None:
