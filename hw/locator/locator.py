@@ -1,5 +1,7 @@
 """Locator: rounds of hub detection and parallel search over a graph in memory (I1-I4, I10)."""
 
+from dataclasses import dataclass
+
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
@@ -38,6 +40,28 @@ Counters = data.StructLayout(
         "locate_cycles": 32,
     }
 )
+
+
+@dataclass(frozen=True)
+class _Blocks:
+    """What a locator consists of."""
+
+    loader: Loader
+    lists: DegreeLists
+    states: StateStore
+    adjacency: AdjacencyPort | AdjacencyStore
+    detector: HubDetector
+    generator: TaskGenerator
+    dispatcher: Dispatcher
+    resolver: Resolver
+    engines: list[Engine]
+    collectors: list[Collector]
+
+    @property
+    def new_hub(self) -> Value:
+        """Whether the detector finds a hub that has neighbours."""
+        found = self.detector.o
+        return found.valid & found.ready & ~found.payload.isolated
 
 
 class Locator(wiring.Component):
@@ -109,6 +133,17 @@ class Locator(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         """Connect the blocks; step through the rounds."""
         m = Module()
+        blocks, settings = self._blocks(m), Signal(Settings(self.config))
+        self._load(m, blocks, settings)
+        self._find(m, blocks, settings)
+        self._search(m, blocks, settings)
+        self._emit(m, blocks, settings)
+        self._count(m, blocks)
+        self._step(m, blocks, settings)
+        return m
+
+    def _blocks(self, m: Module) -> _Blocks:
+        """Return the blocks, with one adjacency, and a collector for each record stream."""
         config = self.config
         m.submodules.loader = loader = Loader(config)
         m.submodules.lists = lists = DegreeLists(config)
@@ -119,40 +154,60 @@ class Locator(wiring.Component):
         m.submodules.dispatcher = dispatcher = Dispatcher(config)
         m.submodules.resolver = resolver = Resolver(config)
         engines = [Engine(config) for _ in range(config.engines)]
+        for n, engine in enumerate(engines):
+            m.submodules[f"engine{n}"] = BlackBox(engine, ENGINE_MODULE) if self.once else engine
         collectors = [Collector(config, len(engines[n :: config.outputs])) for n in range(config.outputs)]
+        for n, collector in enumerate(collectors):
+            m.submodules[f"collector{n}"] = collector
+        return _Blocks(loader, lists, states, adjacency, detector, generator, dispatcher, resolver, engines, collectors)
 
-        settings = Signal(Settings(config))
-        clear = Signal()
-        m.d.comb += [dispatcher.active.eq(self.active), self.reading.eq(loader.reading)]
+    def _load(self, m: Module, blocks: _Blocks, settings: data.View) -> None:
+        """Bring rows into lists by degree and into the state, and edges where engines read them."""
+        config, loader, adjacency = self.config, blocks.loader, blocks.adjacency
+        m.d.comb += self.reading.eq(loader.reading)
         for n in range(config.loaders):
             wiring.connect(m, loader.requests[n], wiring.flipped(self.requests[n]))
             wiring.connect(m, wiring.flipped(self.beats[n]), loader.beats[n])
-        wiring.connect(m, loader.rows, lists.i)
-        wiring.connect(m, lists.o, states.rows)
-        if config.external:
+        wiring.connect(m, loader.rows, blocks.lists.i)
+        wiring.connect(m, blocks.lists.o, blocks.states.rows)
+        if isinstance(adjacency, AdjacencyPort):
             # The edges are read once to be checked.
             m.d.comb += adjacency.settings.eq(settings)
             wiring.connect(m, adjacency.request, wiring.flipped(self.requests[config.loaders]))
             wiring.connect(m, wiring.flipped(self.beats[config.loaders]), adjacency.beat)
         else:
             wiring.connect(m, loader.write, adjacency.write)
-        wiring.connect(m, detector.o, generator.i)
-        wiring.connect(m, generator.o, dispatcher.i)
-        m.d.comb += [block.settings.eq(settings) for block in (states, detector, resolver)]
+
+    def _find(self, m: Module, blocks: _Blocks, settings: data.View) -> None:
+        """Let the detector look at lists and states; its hubs become tasks of searches, and are reported."""
+        detector, lists, states = blocks.detector, blocks.lists, blocks.states
+        wiring.connect(m, detector.o, blocks.generator.i)
+        wiring.connect(m, blocks.generator.o, blocks.dispatcher.i)
+        m.d.comb += [block.settings.eq(settings) for block in (states, detector)]
         m.d.comb += [lists.level.eq(detector.level), detector.heads.eq(lists.heads), detector.most.eq(lists.most)]
-        for look, shown, bank in zip(detector.looks, detector.shown, range(config.banks), strict=True):
+        for look, shown, bank in zip(detector.looks, detector.shown, range(self.config.banks), strict=True):
             wiring.connect(m, look, states.looks[bank])
             m.d.comb += shown.eq(states.shown[bank])
-        for n, engine in enumerate(engines):
-            m.submodules[f"engine{n}"] = BlackBox(engine, ENGINE_MODULE) if self.once else engine
+        m.d.sync += [
+            self.hubs.valid.eq(blocks.new_hub | detector.announced),
+            self.hubs.payload.vid.eq(detector.o.payload.vertex + settings.first),
+            self.hubs.payload.degree.eq(detector.o.payload.row.degree),
+            self.hubs.payload.ahead.eq(detector.announced),
+        ]
+
+    def _search(self, m: Module, blocks: _Blocks, settings: data.View) -> None:
+        """Give tasks to the searches of all engines, which read states and adjacency; conflicts go to the resolver."""
+        config, states, dispatcher, resolver = self.config, blocks.states, blocks.dispatcher, blocks.resolver
+        m.d.comb += [dispatcher.active.eq(self.active), resolver.settings.eq(settings)]
+        for n, engine in enumerate(blocks.engines):
             m.d.comb += [engine.number.eq(n), engine.settings.eq(settings), states.owners[n].eq(engine.access.owner)]
             for lane in range(config.lanes):
                 port = n * config.lanes + lane
                 wiring.connect(m, engine.access.request[lane], states.requests[port])
                 m.d.comb += engine.access.answer[lane].eq(states.answers[port])
-            wiring.connect(m, engine.access.line_request, adjacency.requests[n])
-            wiring.connect(m, adjacency.lines[n], engine.access.line)
-        searches = [engines[n % config.engines].searches[n // config.engines] for n in range(config.workers)]
+            wiring.connect(m, engine.access.line_request, blocks.adjacency.requests[n])
+            wiring.connect(m, blocks.adjacency.lines[n], engine.access.line)
+        searches = [blocks.engines[n % config.engines].searches[n // config.engines] for n in range(config.workers)]
         for worker, search in enumerate(searches):
             wiring.connect(m, dispatcher.o[worker], search.task)
             wiring.connect(m, search.conflict, resolver.conflicts[worker])
@@ -161,45 +216,51 @@ class Locator(wiring.Component):
                 search.claim.eq(resolver.claims[worker]),
                 resolver.statuses[worker].eq(search.status),
             ]
-        for n, collector in enumerate(collectors):
-            m.submodules[f"collector{n}"] = collector
+
+    def _emit(self, m: Module, blocks: _Blocks, settings: data.View) -> None:
+        """Collect the records of engine *n* for stream *n* modulo the number of streams."""
+        for n, collector in enumerate(blocks.collectors):
             m.d.comb += collector.settings.eq(settings)
-            for source, engine in zip(collector.engines, engines[n :: config.outputs], strict=True):
+            for source, engine in zip(collector.engines, blocks.engines[n :: self.config.outputs], strict=True):
                 wiring.connect(m, engine.records, source)
             wiring.connect(m, collector.o, wiring.flipped(self.records[n]))
 
-        counters = self.counters
-        engines_busy, emitting = Signal(), Signal()
-        m.d.comb += [
-            engines_busy.eq(Cat(engine.busy for engine in engines).any()),
-            emitting.eq(Cat(collector.busy for collector in collectors).any()),
-        ]
-        # Counted by engine, then summed.
+    def _count(self, m: Module, blocks: _Blocks) -> None:
+        """Count what engines report, by engine, then summed."""
+        config, counters = self.config, self.counters
         events = (("edges_read", "read"), ("searches", "began"), ("given_up", "gave_up"), ("retreats", "retreated"))
         sums = [Signal(Counts(config.lanes, config.searches), name=f"sum{n}") for n in range(config.engines)]
         for counter, event in events:
-            for total, engine in zip(sums, engines, strict=True):
+            for total, engine in zip(sums, blocks.engines, strict=True):
                 m.d.sync += total[event].eq(engine.counts[event])
             m.d.sync += counters[counter].eq(counters[counter] + sum(total[event] for total in sums))
 
+    def _page(self, m: Module, blocks: _Blocks, base: Value, clear: Value, loading: Value, failed: Value) -> None:
+        """Let the state exchange pages with memory, from the line `base` on."""
+        states, pages = blocks.states, blocks.states.pages
+        wiring.connect(m, pages.request, wiring.flipped(self.requests[-1]))
+        wiring.connect(m, wiring.flipped(self.beats[-1]), pages.beat)
+        wiring.connect(m, pages.write, wiring.flipped(self.write))
+        m.d.comb += [
+            pages.base.eq(base * (LINE_BYTES * 8 // self.config.data_width)),
+            pages.unwritten.eq(self.unwritten),
+            states.clear.eq(clear),
+            states.loading.eq(loading),
+            states.failed.eq(failed),
+        ]
+
+    def _step(self, m: Module, blocks: _Blocks, settings: data.View) -> None:
+        """Load the graph, start a round after another until no vertex is left, and complete the command."""
+        config, counters = self.config, self.counters
+        loader, lists, detector = blocks.loader, blocks.lists, blocks.detector
         command = Signal.like(self.command.payload)
         threshold, error = Signal(32), Signal(ErrorReport)
-        if config.external:
-            m.d.comb += adjacency.base.eq(command.edges * (LINE_BYTES * 8 // config.data_width))
-        loading, paging, failures = Signal(), Signal(), [(self.failure, Error.MEMORY_READ)]
+        if isinstance(blocks.adjacency, AdjacencyPort):
+            m.d.comb += blocks.adjacency.base.eq(command.edges * (LINE_BYTES * 8 // config.data_width))
+        clear, loading, paging, failures = Signal(), Signal(), Signal(), [(self.failure, Error.MEMORY_READ)]
         if config.paged:
-            pages = states.pages
-            wiring.connect(m, pages.request, wiring.flipped(self.requests[-1]))
-            wiring.connect(m, wiring.flipped(self.beats[-1]), pages.beat)
-            wiring.connect(m, pages.write, wiring.flipped(self.write))
-            m.d.comb += [
-                pages.base.eq(command.state * (LINE_BYTES * 8 // config.data_width)),
-                pages.unwritten.eq(self.unwritten),
-                states.clear.eq(clear),
-                states.loading.eq(loading),
-                paging.eq(states.paging),
-                states.failed.eq(error.code != Error.NONE),
-            ]
+            self._page(m, blocks, command.state, clear, loading, error.code != Error.NONE)
+            m.d.comb += paging.eq(blocks.states.paging)
             failures.append((self.write_failure, Error.MEMORY_WRITE))
         top = (1 << config.node_bits + 1) - 1  # above any degree
         m.d.comb += [
@@ -235,15 +296,13 @@ class Locator(wiring.Component):
         started = Signal()  # `busy` of a round's blocks follows `start` by a cycle
         # Vertices that are neither hubs nor in a community.
         pending = Signal(config.node_bits + 1)
-        new_hub = detector.o.valid & detector.o.ready & ~detector.o.payload.isolated
-        m.d.sync += [
-            self.hubs.valid.eq(new_hub | detector.announced),
-            self.hubs.payload.vid.eq(detector.o.payload.vertex + settings.first),
-            self.hubs.payload.degree.eq(detector.o.payload.row.degree),
-            self.hubs.payload.ahead.eq(detector.announced),
+        m.d.sync += pending.eq(pending - blocks.states.identified - blocks.new_hub)
+        engines_busy, emitting = Signal(), Signal()
+        m.d.comb += [
+            engines_busy.eq(Cat(engine.busy for engine in blocks.engines).any()),
+            emitting.eq(Cat(collector.busy for collector in blocks.collectors).any()),
         ]
-        m.d.sync += pending.eq(pending - states.identified - new_hub)
-        idle = ~started & ~detector.busy & ~generator.busy & ~engines_busy
+        idle = ~started & ~detector.busy & ~blocks.generator.busy & ~engines_busy
         calm = Signal(2)  # the last identified vertices are counted a cycle later, and compared in the next one
         m.d.sync += [started.eq(0), calm.eq(Cat(idle, idle & calm[0]))]
         with m.FSM():
@@ -333,7 +392,7 @@ class Locator(wiring.Component):
                         m.next = "FINISH"
             with m.State("FINISH"):
                 with m.If(~emitting & ~engines_busy & ~paging):
-                    m.d.comb += [collector.finish.eq(1) for collector in collectors]
+                    m.d.comb += [collector.finish.eq(1) for collector in blocks.collectors]
                     m.d.sync += started.eq(1)
                     m.next = "END"
             with m.State("END"):
@@ -344,4 +403,3 @@ class Locator(wiring.Component):
                 m.d.comb += self.completion.valid.eq(1)
                 with m.If(self.completion.ready):
                     m.next = "IDLE"
-        return m
