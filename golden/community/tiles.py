@@ -229,8 +229,8 @@ def parted(subgraph: Subgraph, room: Room | None, schedule: Schedule, limits: Li
 def cut(subgraph: Subgraph, room: Room, schedule: Schedule, limits: Limits) -> Iterator[Tile]:
     """Cut a subgraph into tiles in the order of VIDs, each with about as many vertices as fit.
 
-    A vertex more is one to the locator and a hub less where it was a source of others, so of two tiles the larger one
-    may fit and the smaller one not. Hubs are counted for a few sizes only, from the largest on.
+    With a vertex more a tile may have a hub less, as which it counted where it was a source of others; so of two tiles
+    the larger one may fit and the smaller one not. Hubs are counted for a few sizes only, from the largest on.
 
     Parameters
     ----------
