@@ -202,16 +202,17 @@ class Job:
         self, machine: Machine, runs: list[Run], links: list[dict[str, int]], cut_off: bool = False
     ) -> Outcome:
         """Read the results of a run back, inside the simulator."""
-        results = {layer: await self._rows(machine, layer) for layer in self._kept}
+        results = {layer: await self._rows(machine, layer) for layer in self.kept}
         combined = await self._rows(machine, None) if machine.leaves_combined and self._combined else None
         return Outcome(runs, links, results, combined, cut_off)
 
     @property
-    def _kept(self) -> list[int]:
-        """Layers whose results lie in memory."""
-        kinds, (image, *_) = (RegionKind.HIDDEN, RegionKind.RESULTS), self.images
-        scratch = image.scratch
-        return [region.layer for region in image.regions if region.kind in kinds and region not in scratch]
+    def kept(self) -> list[int]:
+        """Layers whose results lie in memory on all chiplets; the scratchpads of some may have room for their rows."""
+        kinds, (first, *_) = (RegionKind.HIDDEN, RegionKind.RESULTS), self.images
+        on_chip = {region.layer for image in self.images for region in image.scratch
+                   if region.kind in kinds and region.rows}  # fmt: skip
+        return [region.layer for region in first.regions if region.kind in kinds and region.layer not in on_chip]
 
     @property
     def _combined(self) -> Region | None:

@@ -9,15 +9,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from contracts import Error
+from contracts import Error, Model
+from golden.community.image import build_community_images
+from golden.datasets import load
+from golden.locator.schedule import SLOW
+from golden.ring.placement import Placement
 from hw.chiplet.config import GatherChipletConfig
 from hw.machine import machine_of
 from hw.pe.formats import PEConfig
 from hw.ring.formats import Clocks, RingConfig
 from sim.models.recorders import recorder_plusargs, recording
+from sim.problems import random_problem
 from sim.runner.clocks import start_clocks
 from sim.runner.host import Run
-from sim.runner.jobs import Expected, Outcome
+from sim.runner.jobs import Expected, Job, Outcome
 from sim.runner.phases import Phase
 from sim.runner.top import machine_top
 
@@ -39,6 +44,17 @@ EXPECTED = Expected(
     links={"flits": [3, 4]},
     phases=[[(0, "combine")]] * 2,
 )
+
+
+@pytest.mark.parametrize(
+    ("boundaries", "lines", "kept"),
+    [([0, 4, 34], 88, [1]), ([0, 30, 34], 88, [1]), ([0, 34, 34], 88, [0, 1]), ([0, 30, 34], 64, [0, 1])],
+)
+def test_rows_that_a_scratchpad_has_are_not_read_back(boundaries: list[int], lines: int, kept: list[int]) -> None:
+    """Of no chiplet, since they are compared together; a chiplet without vertices has none anywhere."""
+    given = random_problem(load("karate"), Model.GCN, [16, 4], 3)
+    images = build_community_images(given, Placement.at(boundaries, []), SLOW, scratch_lines=lines)
+    assert Job(images).kept == kept
 
 
 def test_time_runs_from_the_first_start_to_the_last_completion() -> None:
