@@ -235,7 +235,7 @@ def cut(subgraph: Subgraph, room: Room, schedule: Schedule, limits: Limits) -> I
     Parameters
     ----------
     subgraph, room
-        What is cut, and the capacity of the chiplet.
+        Subgraph to cut, and capacity of the chiplet.
     schedule, limits
         As for `Subgraph.fits`.
 

@@ -44,7 +44,7 @@ Counters = data.StructLayout(
 
 @dataclass(frozen=True)
 class _Blocks:
-    """What a locator consists of."""
+    """Blocks of a locator."""
 
     loader: Loader
     lists: DegreeLists

@@ -241,7 +241,7 @@ def test_every_graph_is_cut_into_tiles_that_fit(
     except InputError as error:
         refused = str(error)
     if refused:
-        # Of the first vertex that no tile can begin with: one that does not fit alone may, with neighbours behind it.
+        # No tile can begin with this vertex. Others that do not fit alone may fit with the neighbours behind them.
         vertex = sum(tile.vertices for tile in tiles)
         assert too_large[vertex]
         limit = min(room.positions, room.edges) - 1
