@@ -144,7 +144,13 @@ COMMANDS: dict[Opcode, Layout] = {
             _u("f_out", 16, "columns of the weight matrix"),
             _u("page", 4, "sixteenth of the weight memory, with community PEs, in which the first weight lies"),
             _u("resident", 1, "1: an earlier LOAD_WEIGHTS has put these weights there; biases alone are read"),
-            _u("reserved0", 11, "written as 0"),
+            _u(
+                "own_page",
+                4,
+                "page of the weights of own rows, loaded before, for a PROCESS that makes these",
+            ),
+            _u("own_shift", 6, "first rounding point of those rows"),
+            _u("reserved0", 1, "written as 0"),
             _line("weights", "weight rows"),
             _line("biases", "biases"),
         ],
@@ -262,13 +268,16 @@ COMMANDS: dict[Opcode, Layout] = {
                 "1: the first `ahead` vertices and all that are not among the `vertices` have combined rows; if those "
                 "are all, more vertices may have been located than are summed",
             ),
-            _line("features", "dense rows or sparse entries of the vertices that are combined; if rooted, own rows"),
+            _line(
+                "features",
+                "dense rows or sparse entries of the vertices that are combined; if rooted and none is, own rows",
+            ),
             _line(
                 "feature_offsets",
                 "first entry of every vertex, if sparse; if there are `positions`, instead the place of each that has "
                 "a combined row, those of other vertices one word further on if some vertices are combined",
             ),
-            _line("scales_source", "s_src"),
+            _line("scales_source", "s_src; if rooted, the factors of own rows, and s_src is 1"),
             _line("scales_destination", "s_dst"),
             _line("results", "where the rows go"),
             _line("rows", "combined rows, if there are some, row 0 that of VID 0"),
@@ -284,7 +293,9 @@ COMMANDS: dict[Opcode, Layout] = {
             _u(
                 "rooted",
                 1,
-                "1: vertices have own rows, the first one `first_row`, with self_weight * 2^(exponent of s_dst)",
+                "1: vertices have own rows, with self_weight * 2^(exponent of s_dst): that of the first is `first_row` "
+                "if all rows are combined; if none is, they are made of the same features with the weights of "
+                "`own_page`",
             ),
             _u("window", 3, "without `pairs`, columns of a window, less one; 0: nothing is shared"),
         ],

@@ -10,13 +10,13 @@ import numpy.typing as npt
 from contracts import NEEDED_ROW, ROW_BYTES, SPARSE_ENTRY, VALUE_BITS, Matching, Opcode, RegionKind
 from contracts.communities import ARRIVALS, UNORDERED
 from contracts.errors import InputError
-from contracts.scale import Scales
-from contracts.weights import Traffic, WeightRoom
+from contracts.scale import EXPONENT_MAX, MANTISSA_FRACTION, Scales
+from contracts.weights import Blocks, Traffic, WeightRoom
 from golden.community.tiles import Tile
 from golden.dnp.layer_end import ROWS
 from golden.graph import Graph, IntArray
 from golden.image_format import Image, row_bytes, scale_words
-from golden.model.layer import Int16Array
+from golden.model.layer import Int16Array, QuantisedLayer
 from golden.model.network import Problem, QuantisedModel
 from golden.model.topology import Topology
 from golden.program.features import offsets_of, place_sparse
@@ -214,9 +214,15 @@ def chiplet_image(
 
     placed = {first: place(first, problem.topologies[0])}
 
+    # Rooted layers whose own rows PROCESS makes.
+    beside = [
+        not in_stages and tiles is None and _makes_own_rows(each, cut, topology, weight_room)
+        for each, cut, topology in zip(layers, blocks, problem.topologies, strict=True)
+    ]
+
     def ahead(number: int) -> int:
         """Return how many of the own vertices are combined before a layer's sums."""
-        whole = len(blocks[number].rows) > 1 or layers[number].root is not None
+        whole = len(blocks[number].rows) > 1 or (layers[number].root is not None and not beside[number])
         return first.count if whole else placed[owned[number]].ahead
 
     given, rest = _features(
@@ -227,13 +233,16 @@ def chiplet_image(
         if own not in placed:
             placed[own] = _travelling(p, place(own, topology), topology, boundaries)
     # Layers in which rows are combined before any are summed.
-    stages = [in_stages or len(cut.rows) > 1 or each.root is not None for cut, each in zip(blocks, layers, strict=True)]
+    stages = [
+        in_stages or len(cut.rows) > 1 or (each.root is not None and not makes)
+        for cut, each, makes in zip(blocks, layers, beside, strict=True)
+    ]
     combined, digits, own_rows = None, digits_of(p, blocks, first.count), None
     widest = max((len(each.columns[0]) for each, needs in zip(blocks, stages, strict=True) if needs), default=0)
     if widest:
         combined = p.reserve_rows(RegionKind.COMBINED, graph.nodes + max(own.halves for own in owned), widest)
         p.on_chip(combined)
-    if roots:
+    if any(each.root and not makes for each, makes in zip(layers, beside, strict=True)):
         own_rows = p.reserve_rows(RegionKind.OWN, first.count, widest)
         p.on_chip(own_rows)
 
@@ -254,7 +263,7 @@ def chiplet_image(
             number, columns, given, combined if stages[number] else None, results, digits,
             rest=rest, search=search,
             exchange=at.exchange, lists=at.exchange is not listed, ends=_ends(p, model, number, own.count),
-            root=Root(own_rows, at.own, own.first) if each.root and own_rows and at.own else None,
+            root=Root(None if beside[number] else own_rows, at.own, own.first) if each.root and at.own else None,
         )  # fmt: skip
         layer(p, plan)
         listed = at.exchange or listed
@@ -329,6 +338,21 @@ def _topology(
         return [whole] if cut is None else cut[row_bytes(f_out), None if rest is None else rest.sparse]
 
     return _Placed(owned, source, own, summed, ahead, out_tiles)
+
+
+def _makes_own_rows(layer: QuantisedLayer, blocks: Blocks, topology: Topology, room: WeightRoom | None) -> bool:
+    """Return whether PROCESS can make the own rows of a layer beside its combined rows.
+
+    So it is if both matrices fit at once, combined rows have the factor 1, and exponents hold what one of the first
+    rounding points is further right than the other.
+    """
+    if layer.root is None or room is None or len(blocks.rows) > 1:
+        return False
+    matrix = layer.f_in, len(blocks.columns[0])
+    first, second = room.pages([matrix, matrix])
+    further = abs(layer.root.shift - layer.shift_source)
+    ones = (topology.source.mantissa == 1 << MANTISSA_FRACTION) & (topology.source.exponent == 0)
+    return first != second and bool(ones.all()) and further + int(topology.own.exponent.max(initial=0)) <= EXPONENT_MAX
 
 
 def _weights(topology: Topology, owned: Owned) -> Int16Array | None:

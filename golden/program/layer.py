@@ -162,9 +162,12 @@ class End:
 
 @dataclass(frozen=True)
 class Root:
-    """Own rows of a rooted layer: working space, factors, and the vertex of the first of both."""
+    """Own rows of a rooted layer: working space, factors, and the vertex of the first of both.
 
-    rows: Section
+    Without working space PROCESS makes them beside the combined rows, which are not in memory either.
+    """
+
+    rows: Section | None
     scales: Section
     first_vertex: int
 
@@ -287,7 +290,7 @@ class LayerPlan:
     lists
         Whether rows of others are needed that no earlier layer has listed.
     root
-        Own rows, of a rooted layer; its combined rows are in memory.
+        Own rows, of a rooted layer.
     fetch
         Attributes that PEs read as they are fetched, for every part anew; None: features are in memory.
     """
@@ -371,7 +374,7 @@ def _block(p: Program, plan: LayerPlan, block: Block) -> None:
     if plan.root and block.root_weights:
         # Into memory that no other chiplet reads, and before others wait for rows.
         products(p, plan, block, block.root_weights, plan.parts)
-        for part in plan.parts:
+        for part in plan.parts if plan.root.rows else ():
             combine(p, plan, block, part, plan.root)
     products(p, plan, block, block.weights, [part for part in plan.parts if not part.own])
     for part in plan.parts if plan.combined else ():
@@ -413,13 +416,16 @@ def products(p: Program, plan: LayerPlan, block: Block, weights: Section, parts:
 def load_weights(p: Program, plan: LayerPlan, block: Block, weights: Section, rows: range) -> None:
     """Add LOAD_WEIGHTS of a block of rows."""
     own: dict[str, Operand] = {"f_in": len(rows), "weights": Reference.row(weights, rows.start), "biases": block.biases}
+    if plan.root and not plan.root.rows and block.layer.root and weights is block.weights:
+        # The page is known when all matrices are.
+        own |= {"own_page": 0, "own_shift": block.layer.root.shift}
     p.command(Opcode.LOAD_WEIGHTS, plan.number, block.layer, **own)
 
 
 def combine(p: Program, plan: LayerPlan, block: Block, part: Part, root: Root | None = None) -> None:
     """Add COMBINE of a part, or of the sums of its digits; of its own rows if there is a `root`."""
     own: dict[str, Operand] = {"shift": block.layer.shift_source, "combined": plan.combined or 0}
-    if root and block.layer.root:
+    if root and root.rows and block.layer.root:
         first = part.first_row - root.first_vertex
         own = {"shift": block.layer.root.shift, "combined": root.rows, "first_row": first}
         own |= {"scales": Reference.row(root.scales, first)}
@@ -469,7 +475,7 @@ def aggregate(p: Program, plan: LayerPlan, block: Block, sums: Sums) -> None:
     own["attention"] = block.layer.attention.margin if block.layer.attention else 0
     given = sums, block.layer, block.columns
     if plan.root:
-        own |= {"rooted": 1, "own": plan.root.rows}
+        own |= {"rooted": 1, "own": plan.root.rows or 0}
     p.command(Opcode.AGGREGATE, plan.number, *given, results=plan.results, **own)
 
 
@@ -491,7 +497,9 @@ def process(p: Program, plan: LayerPlan, block: Block, search: Search, sums: Sum
         "results": plan.results,
     }
     if plan.root:
-        own |= {"rooted": 1, "features": plan.root.rows}
+        own["rooted"] = 1
+        if plan.root.rows:
+            own["features"] = plan.root.rows
     given: list[object] = [sums, block.layer, block.columns]
     if plan.combined:
         own |= {"rows": plan.combined, "combined": 1, "ahead": sums.vertices, "feature_offsets": sums.places}
@@ -506,7 +514,7 @@ def process(p: Program, plan: LayerPlan, block: Block, search: Search, sums: Sum
     else:
         (part,) = plan.parts
         given.insert(0, part)
-        own |= {"scales_source": part.scales}
+        own["scales_source"] = plan.root.scales if plan.root else part.scales
     p.command(Opcode.PROCESS, plan.number, *given, **own)
 
 

@@ -140,10 +140,19 @@ class Program:
         return other
 
     def keep_weights(self, room: WeightRoom) -> None:
-        """Give each matrix a place of its own in the weight memories, if there is room for all of them."""
+        """Give each matrix a place of its own in the weight memories, if there is room for all of them.
+
+        Else weights of own rows that are made beside combined ones lie beside the weights of these alone.
+        """
         loads = [fields for opcode, fields in self._steps if opcode == Opcode.LOAD_WEIGHTS]
         sizes = [(cast("int", fields["f_in"]), cast("int", fields["f_out"])) for fields in loads]
-        for fields, page in zip(loads, room.pages(sizes), strict=True):
+        pages = room.pages(sizes)
+        for number, fields in enumerate(loads):
+            if "own_page" in fields:
+                if pages[number - 1] == pages[number]:
+                    pages[number - 1 : number + 1] = room.pages(sizes[number - 1 : number + 1])
+                fields["own_page"] = pages[number - 1]
+        for fields, page in zip(loads, pages, strict=True):
             fields["page"] = page
 
     def reserve(self, kind: RegionKind, layer: int, size: int, rows: int, elements: int, distance: int) -> Section:

@@ -118,8 +118,9 @@ class Controller(wiring.Component):
         Weights, then biases to read; a row of weights, or a bias, has been written.
     skip_weights : Out(1)
         Pulse: `load` has biases alone.
-    first_weight : Out
-        Row of the weight memories in which the weights begin, a multiple of a power of two not below their number.
+    first_weight, first_own : Out
+        Row of the weight memories in which the weights begin, a multiple of a power of two not below their number; the
+        same of the weights of own rows that PROCESS makes.
     weights_there : Out(1)
         All of them have been.
     start, open, finish : Out
@@ -154,6 +155,9 @@ class Controller(wiring.Component):
         self.config, self.nodes, self.address_width = config, nodes, address_width
         # Pages of the weight memories: those with whole weights, and those that the command's lie in.
         self._whole, self._covered = Signal(WEIGHT_PAGES), Signal(WEIGHT_PAGES)
+        # Of the weights of own rows: their page; whether they are there, or an error is still to be told; their shift.
+        self._own_page, self._own_there = Signal(range(WEIGHT_PAGES)), Signal()
+        self._own_shift = Signal(range(1 << 6))
         self._front = CommandFrontEnd(dict.fromkeys(_SLOTS, _DECIDED), address_width, 1, slots=_SLOTS)
         range_ = RangeRequest(address_width)
         super().__init__(
@@ -185,6 +189,7 @@ class Controller(wiring.Component):
                 "loaded": In(1),
                 "skip_weights": Out(1),
                 "first_weight": Out(range(config.weight_rows)),
+                "first_own": Out(range(config.weight_rows)),
                 "weights_there": Out(1),
                 "start": Out(1),
                 "open": Out(1),
@@ -263,6 +268,7 @@ class Controller(wiring.Component):
                 m.next = "LOADED"
                 with m.If(location.locating):
                     m.d.comb += front.done.eq(1)
+                    m.d.sync += loader.follows.eq(1)
                     m.next = "IDLE"
             with m.State("LOADED"):
                 m.d.comb += front.listen.eq(1)
@@ -289,6 +295,7 @@ class Controller(wiring.Component):
                 with m.If((quiet == _QUIET) & still):
                     unloaded = loader.report.code != Error.NONE
                     m.d.comb += [front.done.eq(1), front.own.payload.eq(location.report)]
+                    m.d.sync += loader.follows.eq(0)
                     m.next = "IDLE"
                     lost = ~self.combining & (location.report.code != Error.NONE)
                     m.d.comb += [location.ends.eq(~self.combining), front.own.valid.eq(~failing & lost)]
@@ -306,6 +313,7 @@ class Controller(wiring.Component):
                     still.eq(self.discard & location.answered & self.records_ended),
                 ]
                 with m.If(~self.discard & ~loader.busy):
+                    m.d.sync += loader.follows.eq(0)
                     m.next = "IDLE"
                 with m.Elif(quiet == _QUIET):
                     m.d.comb += location.ends.eq(1)
@@ -352,7 +360,10 @@ class Controller(wiring.Component):
                 loader.addresses[1].eq(front.words(Opcode.LOAD_WEIGHTS, "biases")),
                 loader.resident.eq(load.resident),
                 self.first_weight.eq(self._row_of_page(load.page)),
+                self._own_page.eq(load.own_page),
+                self._own_shift.eq(load.own_shift),
             ]
+        m.d.sync += self._own_there.eq(self._whole.bit_select(self._own_page, 1) | (loader.report.code != Error.NONE))
         m.d.comb += [
             row_words.eq(sizes.granules * _WORDS_OF_GRANULE),
             self.row_beats.eq(sizes.granules * (ROW_BYTES * 8 // config.data_width)),
@@ -368,6 +379,7 @@ class Controller(wiring.Component):
             loader.loaded.eq(self.loaded),
             self.skip_weights.eq(loader.start & loader.resident),
             self.weights_there.eq(~loader.busy),
+            self.first_own.eq(self._row_of_page(self._own_page)),
         ]
         return sizes
 
@@ -482,7 +494,11 @@ class Controller(wiring.Component):
                 ),
                 Opcode.LOCATE: (Check(location.behind, Opcode.LOCATE),),
                 Opcode.PROCESS: (
-                    Check(process.rooted & self._combines(process), Opcode.PROCESS),
+                    # Own rows are all in memory, like combined ones, or all are made with weights that are there.
+                    Check(
+                        process.rooted & self._combines(process) & (process.combined | ~self._own_there),
+                        Opcode.PROCESS,
+                    ),
                     Check((weight != 1) & (weight != 256), weight),
                     *loaded(process),
                     Check(wrong_columns, process.row_granules),
@@ -627,11 +643,15 @@ class Controller(wiring.Component):
         settings, combination, features, front = self.settings, self.combination, self.features, self._front
         mode, data_width = Mux(process.sparse, Mode.SPARSE, Mode.DENSE), self.config.data_width
         beats_of_granule = 8 * ROW_BYTES // data_width
+        own_more = Mux(process.rooted, self._own_shift - process.shift_source, 0)
         return [
             self.combining.eq(0),
             combination.mode.eq(mode),
             combination.digits.eq(0),
-            combination.shift.eq(process.shift_source),
+            # Own rows are made beside combined ones: what one shift has more of is in the factors of its rows.
+            combination.shift.eq(Mux(own_more[-1], self._own_shift, process.shift_source)),
+            features.own_more.eq(Mux(own_more[-1], 0, own_more)),
+            features.row_more.eq(Mux(own_more[-1], -own_more, 0)),
             # Without room for sums nothing is shared.
             settings.windows.eq(~process.pairs & (process.window != 0)),
             settings.k.eq(process.window),

@@ -6,6 +6,7 @@ from typing import Any
 
 from amaranth.hdl import Array, Assert, Cat, Module, Mux, ResetInserter, Signal, Value
 from amaranth.lib import stream, wiring
+from amaranth.lib.data import View
 from amaranth.lib.wiring import In, Out, connect, flipped
 from amaranth.utils import ceil_log2, exact_log2
 
@@ -394,10 +395,11 @@ class CommunityEngine(wiring.Component):
             ]
             for side, n in enumerate(sharers):
                 combiner = blocks.combiners[n]
+                own = View(self.config.community.tag, combiner.weighed).root
                 m.d.comb += [
                     combiner.settings.eq(controller.combination),
                     *(
-                        mine.eq(wanted | controller.first_weight)
+                        mine.eq(wanted | Mux(own, controller.first_own, controller.first_weight))
                         for mine, wanted in zip(weights.addresses[side], combiner.weight_addresses, strict=True)
                     ),
                     combiner.weights.eq(weights.rows[side]),

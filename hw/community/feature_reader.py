@@ -13,6 +13,7 @@ from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from contracts import ROW_BYTES, SCALE, Error
+from contracts.scale import EXPONENT_MAX, MANTISSA_FRACTION
 from hw.community.combined_reader import CombinedRow
 from hw.community.formats import CommunityConfig
 from hw.community.node_table import Lookup
@@ -41,8 +42,10 @@ class FeatureSettings(data.StructLayout):
     have features; all other vertices have rows that are combined, from ``rows`` on, of ``row_words`` words with
     ``row_stride`` between them, one for every VID from 0. ``placed``: the node table gives the granule of each of
     these, from `rows`; ``shifted``: those of other vertices than the ``vertices`` stand an entry further on.
-    ``rooted``: no vertex has features, but each of the ``vertices`` an own row, at ``features``, before its combined
-    one; that of the first vertex has the number ``first_own``. ``in_turn``: a row of features begins when the one
+    ``rooted``: each of the ``vertices`` has an own row before its combined one. If all vertices are combined those lie
+    at ``features``, that of the first vertex with the number ``first_own``; if none is, both rows are made of the same
+    features, and the factor in the node table is that of the own row; the exponents of the factors, which is 1 for the
+    combined row, are ``own_more`` and ``row_more`` larger. ``in_turn``: a row of features begins when the one
     before has been asked for as a whole.
     """
 
@@ -63,6 +66,8 @@ class FeatureSettings(data.StructLayout):
                 "shifted": 1,
                 "rooted": 1,
                 "in_turn": 1,
+                "own_more": range(EXPONENT_MAX + 1),
+                "row_more": range(EXPONENT_MAX + 1),
                 "first_own": 32,
                 "vertices": 32,
                 "ahead": 32,
@@ -74,8 +79,9 @@ class FeatureReader(wiring.Component):
     """Looks a vertex up, gives it to the combiner to which fewest beats are on their way, and reads its range.
 
     A beat is asked for only if its combiner has room for it, so no combiner stalls another one. Long rows are asked for
-    in pieces, so that the rows of several combiners come in turn. A vertex takes a cycle, or two if it has a sparse row
-    or two rows: in a rooted layer its own row comes first, then its combined row.
+    in pieces, so that the rows of several combiners come in turn. A row takes a cycle, two if it is sparse. In a rooted
+    layer a vertex has two rows, its own one first; if both are made here one combiner gets them, so that they leave it
+    in that order.
 
     Parameters
     ----------
@@ -174,25 +180,25 @@ class FeatureReader(wiring.Component):
     def _look_up(self, m: Module, rows: Queue) -> None:
         """Look a vertex up, for its entry and, of a sparse row, for the next one's offset, which ends the row."""
         settings, wish = self.settings, self.i.payload
-        own, summed, combined, has_own, root = Signal(32), Signal(), Signal(), Signal(), Signal()
-        # The second cycle of a vertex; that of a sparse row always follows the first one.
-        sparse, second, goes, begins = Signal(), Signal(), Signal(), Signal()
-        ends = sparse & second
+        own, summed, combined, root = Signal(32), Signal(), Signal(), Signal()
+        # The second cycle of a sparse row, which always follows the first one; the own row of the vertex has been.
+        sparse, ends, behind, goes, begins = Signal(), Signal(), Signal(), Signal(), Signal()
         m.d.comb += [
             own.eq(wish.vid - settings.first),
             summed.eq(own < settings.vertices),
             combined.eq(settings.combined & (~summed | (own < settings.ahead))),
-            has_own.eq(settings.rooted & summed),
             sparse.eq(settings.sparse & ~combined),
-            root.eq(has_own & ~second),
+            root.eq(settings.rooted & summed & ~behind),
             # A completed look-up always has room.
             goes.eq(self.i.valid & (ends | (rows.level < _ROWS - _STAGES))),
             begins.eq(goes & ~ends),
             self.vertex.eq(own + (ends | (settings.shifted & ~summed))),
-            self.i.ready.eq(goes & (second | ~(sparse | has_own))),
+            self.i.ready.eq(goes & (ends | ~sparse) & ~root),
         ]
         with m.If(goes):
-            m.d.sync += second.eq(~second & (sparse | has_own))
+            m.d.sync += ends.eq(sparse & ~ends)
+            with m.If(ends | ~sparse):
+                m.d.sync += behind.eq(root)
 
         number, stride, product, at = Signal(32), Signal(17), Signal(32), Signal(32)
         # The table answers late: its entry in a register, and that of the cycle before.
@@ -207,7 +213,7 @@ class FeatureReader(wiring.Component):
             passes[0].eq(combined),
             owns[0].eq(summed),
             tags[0].root.eq(root),
-            number.eq(Mux(root, own + settings.first_own, Mux(combined, wish.vid, own))),
+            number.eq(Mux(combined, Mux(root, own + settings.first_own, wish.vid), own)),
             stride.eq(Mux(combined, settings.row_stride, settings.stride)),
             found.eq(self.found),
             product.eq(number * stride),
@@ -222,6 +228,8 @@ class FeatureReader(wiring.Component):
         words, wrong, bad = Signal(33), Signal(), Signal()
         m.d.comb += [words.eq(found.offset - entry.offset), wrong.eq(words > settings.most)]
         row, length, tag, passing, by_offset = Signal(self._row), Signal(17), tags[-1], passes[-1], Signal()
+        # Combined rows beside own ones that are made.
+        beside = settings.rooted & ~passing & ~tag.root
         m.d.comb += by_offset.eq(settings.sparse & ~passing)
         m.d.sync += [
             bad.eq(by_offset & wrong),
@@ -230,7 +238,10 @@ class FeatureReader(wiring.Component):
                 + Mux(by_offset, entry.offset, Mux(settings.placed & passing & ~tag.root, place, at))
             ),
             length.eq(Mux(by_offset, Mux(wrong, 0, words), Mux(passing, settings.row_words, settings.words))),
-            row.source.eq(entry.source),
+            row.source.mantissa.eq(Mux(beside, 1 << MANTISSA_FRACTION, entry.source.mantissa)),
+            row.source.exponent.eq(
+                Mux(beside, settings.row_more, entry.source.exponent + Mux(tag.root, settings.own_more, 0))
+            ),
             row.combined.eq(passing),
             row.own.eq(owns[-1]),
             row.tag.eq(tag),
@@ -250,8 +261,8 @@ class FeatureReader(wiring.Component):
             Cover(begins & combined & (own < settings.ahead), "a vertex was combined before"),
         ]
 
-    def _least(self, m: Module, loads: Any) -> Signal:
-        """Return the number of the combiner with the smallest load, as it was in the previous cycle."""
+    def _least(self, m: Module, loads: Any, stays: Signal) -> Signal:
+        """Return the combiner with the smallest load in the cycle before, or the same one again if it `stays`."""
         least = Signal(range(max(2, self.combiners)))
         pairs = [(load, number) for number, load in enumerate(loads)]
 
@@ -262,7 +273,8 @@ class FeatureReader(wiring.Component):
 
         while len(pairs) > 1:
             pairs = [reduce(lower, pairs[n : n + 2]) for n in range(0, len(pairs), 2)]
-        m.d.sync += least.eq(pairs[0][1])
+        with m.If(~stays):
+            m.d.sync += least.eq(pairs[0][1])
         return least
 
     def _ask(self, m: Module, rows: Queue, reader: RangeReader, pieces: Queue) -> None:
@@ -276,12 +288,19 @@ class FeatureReader(wiring.Component):
         owed = [Signal(range(room + 1), name=f"owed_{n}") for n in index]
         rests = [Signal(self._span, name=f"rest_{n}") for n in index]
         begun, free = Signal(len(index)), Signal(len(index))
-        least = self._least(m, [Cat(count, bit) for count, bit in zip(owed, begun, strict=True)])
+        # The row behind a vertex's own one goes where that went.
+        stays, stayed = Signal(), Signal()
+        least = self._least(m, [Cat(count, bit) for count, bit in zip(owed, begun, strict=True)], stays)
 
         # Rests have their turns.
         turn = Signal(range(max(2, self.combiners)))
         chosen, continues, asks, can, passes, starts = Signal.like(turn), *(Signal() for _ in range(5))
         range_ = Signal(self._span)
+        with m.If(asks & ~continues):
+            m.d.comb += stays.eq(rows.o.payload.tag.root)
+        with m.Else():
+            m.d.comb += stays.eq(stayed)
+        m.d.sync += stayed.eq(stays)
         m.d.sync += turn.eq(Mux(turn == self.combiners - 1, 0, turn + 1))
         m.d.comb += [
             can.eq(ranges.i.ready & pieces.i.ready),

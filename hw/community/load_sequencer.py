@@ -32,6 +32,8 @@ class LoadSequencer(wiring.Component):
         Rows of weights, 1 to 65,536, words of a row, and biases, at least 1. Constant while busy, like the addresses.
     resident : In(1)
         With `start`: the weights are there already.
+    follows : In(1)
+        With `start`: an error of the load before has not been told yet, and stays.
     load : stream of `RangeRequest`
         Ranges to read: weights, unless they are resident, then biases.
     loaded : In(1)
@@ -43,7 +45,8 @@ class LoadSequencer(wiring.Component):
     asked, count
         Requests taken; rows and biases written (internal; read by proofs).
     report : Out
-        The first error while busy, or code 0; an error in the cycle of ``start`` belongs to another command.
+        The first error while busy, or code 0; since a `start` that does not follow. An error in the cycle of ``start``
+        belongs to another command.
     """
 
     def __init__(self, address_width: int) -> None:
@@ -53,6 +56,7 @@ class LoadSequencer(wiring.Component):
             {
                 "start": In(1),
                 "resident": In(1),
+                "follows": In(1),
                 "addresses": In(data.ArrayLayout(range_["address"].shape, 2)),
                 "rows": In(_ROW_BITS),
                 "row_words": In(16),
@@ -89,6 +93,7 @@ class LoadSequencer(wiring.Component):
                 working.eq(1),
                 asked.eq(self.resident),
                 count.eq(Mux(self.resident, self.rows, 0)),
-                self.report.eq(0),
             ]
+        with m.If(self.start & ~self.follows):
+            m.d.sync += self.report.eq(0)
         return m

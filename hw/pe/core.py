@@ -1,5 +1,7 @@
 """Core of a PE: combines the features of a vertex or gathers its neighbours, one vertex at a time."""
 
+from typing import Any
+
 from amaranth import Elaboratable, Module, Mux, Signal, unsigned
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
@@ -36,6 +38,8 @@ class PECore(wiring.Component):
         ``config.settings``, constant while tasks are under way.
     weight_addresses, weights
         See `hw.pe.weight_memory.WeightMemory`.
+    weighed : Out
+        Address of the task that these weights are for. Only if it does not aggregate.
     bias_write : stream of ``config.bias_write``, always ready
         Written before the first task of a layer. Only if it aggregates.
     i : stream of ``config.task_beat``
@@ -51,13 +55,15 @@ class PECore(wiring.Component):
 
     def __init__(self, config: PEConfig) -> None:
         self.config = config
-        biases = {"bias_write": In(stream.Signature(config.bias_write, always_ready=True))} if config.aggregates else {}
+        members: dict[str, Any] = {"weighed": Out(config.beat_address_width)}
+        if config.aggregates:
+            members = {"bias_write": In(stream.Signature(config.bias_write, always_ready=True))}
         super().__init__(
             {
                 "settings": In(config.settings),
                 "weight_addresses": Out(config.weight_addresses),
                 "weights": In(config.weights),
-                **biases,
+                **members,
                 "i": In(stream.Signature(config.task_beat)),
                 "o": Out(stream.Signature(config.row_beat)),
                 "index_error": Out(stream.Signature(unsigned(17), always_ready=True)),
@@ -87,6 +93,8 @@ class PECore(wiring.Component):
         connect(m, issue.task, drain.task)
         if config.aggregates:
             connect(m, flipped(self.bias_write), drain.bias_write)
+        else:
+            m.d.comb += self.weighed.eq(issue.task.payload.address)
         connect(m, drain.o, flipped(self.o))
         connect(m, issue.index_error, flipped(self.index_error))
         m.d.comb += [

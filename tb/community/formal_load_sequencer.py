@@ -24,7 +24,8 @@ class LoadSpec(Elaboratable):
         settings = (dut.addresses.as_value(), dut.rows, dut.biases_wanted, dut.resident)
         # Any product would take the solver too long; the bench has them.
         m.d.comb += dut.row_words.eq(ROW_WORDS)
-        for port in (dut.start, dut.loaded, dut.load.ready, dut.error.valid, dut.error.payload.as_value(), *settings):
+        inputs = (dut.start, dut.follows, dut.loaded, dut.load.ready, dut.error.valid, dut.error.payload.as_value())
+        for port in (*inputs, *settings):
             m.d.comb += port.eq(AnySeq(len(port)))
         assert_stream(m, dut.load, "load")
 
@@ -78,13 +79,15 @@ class LoadSpec(Elaboratable):
 
         first = Signal(ErrorReport)
         with m.If(dut.start):
-            m.d.sync += first.eq(0)
+            with m.If(~dut.follows):
+                m.d.sync += first.eq(0)
         with m.Elif(busy & dut.error.valid & (first.code == Error.NONE)):
             m.d.sync += first.eq(dut.error.payload)
         m.d.comb += Assert(dut.report == first)
         m.d.comb += [
             Cover(done & (dut.rows == 3) & (dut.biases_wanted == 2)),
             Cover(done & (first.code != Error.NONE) & (first.code != dut.error.payload.code) & dut.error.valid),
+            Cover(dut.start & dut.follows & (first.code != Error.NONE)),
             Cover(dut.load.valid & ~dut.load.ready & (asked == 1)),
             Cover(done & dut.resident & (dut.biases_wanted == 2)),
         ]

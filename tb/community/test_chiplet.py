@@ -10,7 +10,7 @@ from scipy import sparse
 
 from contracts import COMMANDS, LINE_BYTES, Combination, Error, Model, Opcode, RegionKind
 from contracts.communities import K_VALUES
-from contracts.weights import WeightRoom
+from contracts.weights import WEIGHT_PAGES, WeightRoom
 from golden.community.image import build_community_image, tiles_of
 from golden.community.layer import operations_of
 from golden.community.plan import Kind, Operations, Scheme, columns_of, plan
@@ -236,10 +236,17 @@ def _rooted() -> tuple[list[Problem], Work]:
             )
             problems.append(given)
             work.append(Job([image], memories[len(work) % 2]))
-    for cycle in (600, 1500, 2400):
-        problems.append(problems[-1])
-        work.append(Job(work[-1].images, Settings(latency=10, reset_after=cycle)))
+    # In tiles, and where PROCESS makes the own rows.
+    for n in (len(work) - 1, max(n for n, job in enumerate(work) if _makes_own_rows(job.images[0]))):
+        for cycle in (600, 1500, 2400):
+            problems.append(problems[n])
+            work.append(Job(work[n].images, Settings(latency=10, reset_after=cycle)))
     return problems, work
+
+
+def _makes_own_rows(image: Image) -> bool:
+    """Return whether own rows of a rooted network are made beside combined ones, without room for them in memory."""
+    return RegionKind.OWN not in {region.kind for region in image.regions}
 
 
 def _in_blocks() -> tuple[list[Problem], Work]:
@@ -318,6 +325,12 @@ def _errors() -> tuple[list[Error], Problem, Work]:
     # Own rows that fail to be read or written, and that lie outside the memory.
     rooted = build_community_image(rooted_problem(given.graph, Model.SAGE, [6, 4], 3), Schedule(7), LIMITS)
     own, at = rooted.region(RegionKind.OWN), COMMANDS[Opcode.PROCESS].offsets["features"] // 8 + 3
+    # Own rows that PROCESS makes: weights that fail to be read before others are, and a page without any.
+    made = build_community_image(
+        rooted_problem(given.graph, Model.SAGE, [6, 4], 3), Schedule(7), LIMITS, weight_room=WEIGHTS
+    )
+    first = _first(made, Opcode.LOAD_WEIGHTS)["weights"] * LINE_BYTES
+    page = COMMANDS[Opcode.LOAD_WEIGHTS].offsets["page"] // 8
     # More hubs than slots: every node is a hub at threshold 0, and a unit has 32 slots.
     crowded = random_problem(replace(many_hubs(), features=np.ones((84, 3), np.float32)), Model.SAGE, [4], 1)
     cases = [
@@ -340,6 +353,8 @@ def _errors() -> tuple[list[Error], Problem, Work]:
         (Error.MEMORY_READ, rooted, Settings(read_errors=(own.address + 64, own.address + 95))),
         (Error.MEMORY_WRITE, rooted, Settings(write_errors=(own.address + 64, own.address + 95))),
         (Error.BAD_OPERAND, command(Opcode.PROCESS, at, 0x7F, image=rooted), Settings()),
+        (Error.MEMORY_READ, made, Settings(read_errors=(first, first + 31))),
+        (Error.BAD_OPERAND, command(Opcode.LOAD_WEIGHTS, page, WEIGHT_PAGES - 1, image=made), Settings()),
     ]
     work = [job for _, bad, how in cases for job in (Job([bad], how), Job([image], Settings(reset=False)))]
     return [code for code, _, _ in cases], given, work
@@ -478,8 +493,11 @@ def test_rooted_layers_are_exact(outcomes: dict[str, list[Outcome]]) -> None:
     problems, work = _rooted()
     found = [mismatches(given, out) for given, out in zip(problems, outcomes["rooted"], strict=True)]
     assert found == [[]] * len(problems)
-    assert any(tiles_of(job.images[0]) > 1 for job in work)
-    assert any(out.cut_off for out in outcomes["rooted"])
+    images = [job.images[0] for job in work]
+    assert any(tiles_of(image) > 1 for image in images)
+    made = [_makes_own_rows(image) for image in images]
+    cut_off = [out.cut_off for out in outcomes["rooted"]]
+    assert set(zip(made, cut_off, strict=True)) >= {(False, True), (True, True)}
 
 
 def test_directed_graphs_are_exact(outcomes: dict[str, list[Outcome]]) -> None:

@@ -118,6 +118,8 @@ class World:
         # Pages of the weight memories with whole weights, and the page that is loaded.
         self.whole: set[int] = set()
         self.page = 0
+        # Whether an error of the weights is still to be told; what the last load said of own rows.
+        self.follows, self.own_page, self.own_shift = False, 0, 0
         self.found: Fields = {}
         self.quiet = 0
         self.loading: Generator[Fields, dict[str, int]] | None = None
@@ -340,6 +342,7 @@ class World:
             }
         # What most tests do not ask for.
         fields |= {name: 0 for name in ("page", "resident", "table") if name in fields}
+        fields |= {name: WEIGHT_PAGES - 1 for name in ("own_page",) if name in fields}
         fields |= operands | {"opcode": opcode}
         self._put("command__payload", codec(layout).pack(fields))
         self._put("command__valid", 1)
@@ -393,6 +396,7 @@ class World:
                 self._end()
                 self.quiet = 0
         await self._go_until_loaded()
+        self.follows = False
 
     async def _go_until_loaded(self, **says: Any) -> None:
         """Until no weights come; a cycle at least."""
@@ -449,6 +453,7 @@ class World:
             return
         await self._go_until_loaded()
         self.f_in, self.f_out, self.weights = f_in, f_out, True
+        self.own_page, self.own_shift = fields["own_page"], fields["own_shift"]
         granules = granules_of(f_out)
         self.of_weights = {
             "f_in": f_in,
@@ -459,6 +464,7 @@ class World:
         self.of_load = {
             "row_beats": (0xFF, granules * 256 // config.data_width),
             "first_weight": (-1, page << bits),
+            "first_own": (-1, (self.own_page << bits) % config.weight_rows),
             "settings": masked(config.settings, f_out=f_out, last_chunk=chunks - 1),
             "combination": masked(config.pe.settings, **self.of_weights),
         }
@@ -468,7 +474,9 @@ class World:
         if not fields["resident"]:
             self.whole -= {n for n in range(WEIGHT_PAGES) if (n ^ page) & ~inner == 0}
         self.loading = self._load(*asked)
-        self.load_says, self.load_starts, self.unloaded = next(self.loading), True, NOTHING
+        self.load_says, self.load_starts = next(self.loading), True
+        self.unloaded = self.unloaded if self.follows else NOTHING
+        self.follows = self.locating
         await self._go()
         if not self.locating:
             await self._go_until_loaded(working=True)
@@ -529,7 +537,8 @@ class World:
         wrong += [fields["f_in"]] * (fields["f_in"] != self.f_in)
         wrong += [fields["f_out"]] * (fields["f_out"] != self.f_out or not self.weights)
         wrong += [fields["neighbour_weight"]] * (fields["neighbour_weight"] not in (1, 256))
-        wrong += [Opcode.PROCESS] * bool(fields["rooted"] and _combines(fields))
+        there = self.own_page in self.whole or self.unloaded["code"]
+        wrong += [Opcode.PROCESS] * bool(fields["rooted"] and _combines(fields) and (fields["combined"] or not there))
         return wrong[::-1]
 
     def _table(self, *arrays: tuple[int, int]) -> dict[str, tuple[int, int]]:
@@ -583,6 +592,7 @@ class World:
             "table_first": (-1, vertices),
         }
         await self._work(True, {"first": (-1, first), "vertices": (-1, vertices), **fixed})
+        self.follows = False
         if self.report["code"] or self.unloaded["code"]:
             self.report = self.report if self.report["code"] else self.unloaded
             await self._close()
@@ -601,6 +611,11 @@ class World:
         # Where rows are means nothing without them.
         rows = {"rows": self.words(fields["rows"]), "ahead": fields["ahead"], "vertices": vertices}
         roots = {"first_own": fields["first_row"]}
+        shift, own_more = fields["shift_source"], self.own_shift - fields["shift_source"]
+        if rooted and combines:
+            # What one shift has more of is in the factors of its rows.
+            shift = min(shift, self.own_shift)
+            roots = {"own_more": max(own_more, 0) % 32, "row_more": max(-own_more, 0) % 32}
         fixed = {
             "settings": masked(
                 self.config.settings,
@@ -618,7 +633,7 @@ class World:
                 self.config.pe.settings,
                 mode=mode,
                 digits=0,
-                shift=fields["shift_source"],
+                **({} if rooted and not combines else {"shift": shift}),
             ),
             "features": self._features(
                 self.f_in,
@@ -643,6 +658,7 @@ class World:
             ),
         }
         await self._work(False, {"first": (-1, first), "vertices": (-1, vertices), **fixed})
+        self.follows = False
         ended = self._end()
         for told in (self.report, self.unloaded, ended.report):
             if told["code"]:
@@ -700,7 +716,8 @@ class World:
         pages = [n for n in range(WEIGHT_PAGES) if not n & inner and n << bits < self.config.weight_rows]
         page = self.rng.choice(pages) if self.chance(0.7) else 0
         resident = int(page in self.whole and self.chance(0.5))
-        return {"f_in": f_in, "f_out": f_out, "page": page, "resident": resident}
+        own_page = self.rng.choice(sorted(self.whole - {page}) or [WEIGHT_PAGES - 1])
+        return {"f_in": f_in, "f_out": f_out, "page": page, "resident": resident, "own_page": own_page}
 
     def some_vertices(self) -> int:
         """Return a number of vertices that fits."""
@@ -722,7 +739,8 @@ class World:
         """Return the operands of PROCESS that are restricted."""
         first = self.rng.choice((0, 0, self.rng.getrandbits(11)))
         rooted = self.chance(0.4)
-        combined = self.rng.randrange(2) | rooted
+        # Own rows are made if their weights are there.
+        combined = self.rng.randrange(2) | (rooted and self.own_page not in self.whole)
         # Where all rows are combined some vertices may be located only.
         whole = combined and (rooted or self.chance(0.5))
         vertices = self.located_vertices
@@ -928,6 +946,16 @@ async def every_bad_operand_is_told(dut: Any) -> None:
             wrong if name in ("vertices", "ahead", "neighbour_weight", "positions", "row_granules") else Opcode.PROCESS
         )
         await bad(Opcode.PROCESS, told, **{**right, "vertices": nodes, name: wrong, **others})
+    # Own rows are made only with weights that are there.
+    for own_page, is_there in ((0, True), (1, False)):
+        await good(Opcode.LOCATE, vertices=nodes)
+        await good(load, **sizes, page=0)
+        await good(load, **sizes, page=WEIGHT_PAGES // 2, own_page=own_page)
+        made = {**right, "vertices": nodes, "rooted": 1}
+        if is_there:
+            await good(Opcode.PROCESS, **made)
+        else:
+            await bad(Opcode.PROCESS, Opcode.PROCESS, **made)
     block = {"first_granule": 0xFFF, "row_granules": 0xFFF + granules}
     rooted = {"rooted": 1, "combined": 1, "ahead": nodes}
     some = {"combined": 1, "positions": nodes}

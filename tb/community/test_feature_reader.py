@@ -90,6 +90,8 @@ class Combiners:
             "shifted",
             "rooted",
             "in_turn",
+            "own_more",
+            "row_more",
         )
         # Of layers without combined rows these mean nothing.
         unused = ("rows", "row_words", "row_stride", "first_own", "vertices", "ahead")
@@ -101,7 +103,7 @@ class Combiners:
 
     def anywhere(self, kind: str, words: int, most: int = 20) -> None:
         """Lay rows of a `kind` somewhere, dense ones of so many `words`; some are combined in a "mixed" one."""
-        rng, mixed = self.rng, kind.startswith("mixed")
+        rng, mixed, made = self.rng, kind.startswith("mixed"), kind.startswith("made")
         vertices = rng.choice((0, rng.randrange(_NUMBERS), _NUMBERS - 1))
         placed = kind == "placed" or (kind in ("rooted", "mixed", "mixed sparse") and rng.getrandbits(1))
         self.configure(
@@ -110,14 +112,16 @@ class Combiners:
             stride=rng.randrange(1 << 17),
             words=rng.randrange(40) if mixed else words,
             most=most,
-            sparse=kind in ("sparse", "mixed sparse"),
+            sparse=kind in ("sparse", "mixed sparse", "made sparse"),
             combined=kind in ("combined", "placed", "rooted") or mixed,
             rows=rng.randrange(1 << self.address_width - 2),
             row_words=min(words, (self.config.row_beats - 1) * self.beat_words),
             row_stride=rng.randrange(1 << 17),
             placed=placed,
             shifted=placed and mixed,
-            rooted=kind == "rooted",
+            rooted=kind == "rooted" or made,
+            own_more=rng.randrange(8) * made,
+            row_more=rng.randrange(32) * made,
             first_own=rng.randrange(_NUMBERS),
             vertices=vertices,
             ahead=rng.choice((0, rng.randrange(vertices + 1))) if mixed else vertices,
@@ -128,9 +132,9 @@ class Combiners:
         return self.table.setdefault(number % _NUMBERS, self._random_entry())
 
     def _random_entry(self) -> dict[str, Any]:
-        rng = self.rng
+        rng, most = self.rng, 31 - self.settings["own_more"]
         scales = {
-            name: {"mantissa": rng.getrandbits(16), "exponent": rng.getrandbits(5)}
+            name: {"mantissa": rng.getrandbits(16), "exponent": rng.randrange(most + 1)}
             for name in ("source", "destination")
         }
         return {"offset": rng.randrange(_NUMBERS), **scales}
@@ -176,7 +180,7 @@ class Combiners:
         base, words = settings["features"], settings["words"]
         if combined:
             base, words = settings["rows"], settings["row_words"]
-        if root:
+        if root and combined:
             base = settings["features"]
             at = (own + settings["first_own"]) % _NUMBERS * settings["row_stride"]
         elif combined:
@@ -189,6 +193,13 @@ class Combiners:
         else:
             at = own * settings["stride"]
         at = (at + base) % (1 << self.address_width - 2)
+        source = entry["source"]
+        if settings["rooted"] and not combined:
+            # Both rows are made of the same features; the table has the factor of the own one.
+            source = {"mantissa": 1 << 15, "exponent": settings["row_more"]}
+            if root:
+                more = entry["source"]["exponent"] + settings["own_more"]
+                source = {"mantissa": entry["source"]["mantissa"], "exponent": more}
         tag = {"beat": 0, **wish, "root": root, "scale": entry["destination"]}
         size = self.beat_words
         beats = []
@@ -198,7 +209,7 @@ class Combiners:
                 "data": self.memory.beat(beat) if words else 0,
                 "mask": sum(3 << 2 * n for n in range(size) if inside[n]),
                 "address": self.tags.pack(tag | {"beat": number * combined}),
-                "scale": entry["source"],
+                "scale": source,
                 "combined": combined,
             }
             beats.append(value)
@@ -280,7 +291,9 @@ class Combiners:
             place = next(n for n, rows in enumerate(self.rows) if bool(rows[-1][0]["combined"]) == passes)
             begun.extend(self.rows[place])
             del self.rows[place]
-            self.got[to].append(self.tags.unpack(word["address"])["vid"])
+            vid = self.tags.unpack(word["address"])["vid"]
+            # A combiner gets each row of its own.
+            self.got[to].extend([vid] if passes else [vid] * len(begun))
         wanted = begun[0].pop(0)
         if not begun[0]:
             begun.pop(0)
@@ -323,7 +336,9 @@ async def begin(dut: Any, **pace: Any) -> Combiners:
 
 @cocotb.test()
 @cocotb.parametrize(
-    kind=["sparse", "dense", "combined", "placed", "rooted", "mixed", "mixed sparse"], idle=[0.0, 0.5], stall=[0.0, 0.8]
+    kind=["sparse", "dense", "combined", "placed", "rooted", "made", "made sparse", "mixed", "mixed sparse"],
+    idle=[0.0, 0.5],
+    stall=[0.0, 0.8],
 )
 async def every_vertex_gets_its_rows(dut: Any, kind: str, idle: float, stall: float) -> None:
     """Wherever they lie, from a memory that is near or far and fails at times, whether combiners are fast or slow."""
@@ -377,27 +392,31 @@ async def offsets_out_of_order_are_told_and_rows_empty(dut: Any) -> None:
 
 
 @cocotb.test()
-@cocotb.parametrize(latency=[0, 40], kind=["dense", "placed", "sparse"])
+@cocotb.parametrize(latency=[0, 40], kind=["dense", "placed", "sparse", "made", "made sparse"])
 async def vertices_take_their_cycles(dut: Any, latency: int, kind: str) -> None:
-    """One if its row is dense, whether the table says where it is or not; two if it is sparse; or one for each beat."""
+    """One if its row is dense, whether the table says where it is or not; two if it is sparse; or one for each beat.
+
+    Twice as many if its own row is made of the same features.
+    """
     combiners = await begin(dut)
     combiners.memory.latency = combiners.passing.latency = latency
     name = f"community.feature_reader.{combiners.combiners}.{combiners.config.data_width}.{latency}.{kind}"
+    name = name.replace(" ", "_")
     size = combiners.beat_words
     for beats in (1, 2, 9) if kind != "placed" else (1, 2):
         words = 1 if beats == 1 else beats * size
-        placed, stride = int(kind == "placed"), 16 * size
+        placed, stride, made = int(kind == "placed"), 16 * size, int(kind.startswith("made"))
         combiners.configure(
-            words=words, most=words, stride=stride, sparse=int(kind == "sparse"),
-            placed=placed, combined=placed, row_words=words, vertices=0, rows=0, row_stride=stride,
+            words=words, most=words, stride=stride, sparse=int(kind.endswith("sparse")), rooted=made,
+            placed=placed, combined=placed, row_words=words, vertices=200 * made, rows=0, row_stride=stride,
         )  # fmt: skip
         # Backwards, so that nothing else leads to them.
         for n in range(100):
             if kind == "placed":
                 combiners.entry(n)["offset"] = 2 * size * (100 - n)
-            if kind == "sparse":
+            if kind.endswith("sparse"):
                 combiners.lay(2 * n, words, 16 * size * (100 - n))
-        combiners.ask(range(0, 200, 2) if kind == "sparse" else range(100))
+        combiners.ask(range(0, 200, 2) if kind.endswith("sparse") else range(100))
         expect_cycles(f"{name}.{beats}", await combiners.finish())
 
 
@@ -525,7 +544,7 @@ async def a_reset_leaves_nothing(dut: Any) -> None:
     combiners = await begin(dut)
     combiners.stall = [0.7] * combiners.combiners
     for cycles in (10, 40, 77, 150):
-        for kind in ("sparse", "rooted", "mixed sparse"):
+        for kind in ("sparse", "rooted", "made sparse", "mixed sparse"):
             combiners.anywhere(kind, 90, most=90)
             combiners.memory.latency = combiners.passing.latency = 7
             combiners.ask(combiners.vertices(40))

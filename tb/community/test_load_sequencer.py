@@ -24,7 +24,7 @@ class Load:
         #: Requests, and the cycles in which they were taken.
         self.asked: list[tuple[int, dict[str, int]]] = []
         bench.take("load", lambda request: self.asked.append((bench.cycle, request)))
-        for port in ("start", "loaded", "error__valid", "resident"):
+        for port in ("start", "loaded", "error__valid", "resident", "follows"):
             getattr(bench.dut, port).value = 0
         self.report = NOTHING
         self.reports = codec(ErrorReport)
@@ -46,13 +46,16 @@ class Load:
         await self.bench.reset()
 
     async def _watch(self) -> None:
-        """Raise errors at random; the first one while it is busy is reported, from the next cycle to the next start."""
+        """Raise errors at random; the first one while it is busy is reported, from the next cycle on.
+
+        Until the next start, if that does not follow a load whose errors are not told yet.
+        """
         dut, bench = self.dut, self.bench
         while True:
             await bench.edge
             assert self.reports.unpack(int(dut.report.value)) == self.report
             if int(dut.start.value):
-                self.report = NOTHING
+                self.report = self.report if int(dut.follows.value) else NOTHING
             elif int(dut.busy.value) and int(dut.error__valid.value) and not self.report["code"]:
                 self.report = self.reports.unpack(int(dut.error__payload.value))
             dut.error__valid.value = int(self.rng.random() < self._faults)
@@ -83,6 +86,7 @@ class Load:
         bench, dut = self.bench, self.dut
         wanted = self.set_up(rows, biases, row_words)
         dut.resident.value = resident = int(self.rng.random() < 0.3)
+        dut.follows.value = int(self.rng.random() < 0.3)
         counts = [rows, biases][resident:]
         wanted = wanted[resident:]
         self.asked.clear()

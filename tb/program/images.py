@@ -22,7 +22,7 @@ KINDS: dict[str, set[RegionKind]] = {
     },
     "feature_offsets": {RegionKind.FEATURE_OFFSETS, RegionKind.TILES},
     "scales": {RegionKind.SCALE_SOURCE, RegionKind.SCALE_DESTINATION, RegionKind.SCALE_OWN},
-    "scales_source": {RegionKind.SCALE_SOURCE},
+    "scales_source": {RegionKind.SCALE_SOURCE, RegionKind.SCALE_OWN},
     "scales_destination": {RegionKind.SCALE_DESTINATION, RegionKind.SCALE_SOURCE, RegionKind.TILES},
     "combined": {RegionKind.COMBINED, RegionKind.OWN, RegionKind.DIGITS},
     "own": {RegionKind.OWN},

@@ -107,7 +107,7 @@ def test_images_of_every_kind(
 def test_images_of_rooted_layers(
     nodes: int, pairs: Sequence[tuple[int, int]], chiplets: int, seed: int, weight_room: WeightRoom | None
 ) -> None:
-    """Own rows have a region, are combined before the others, and are used by rooted layers alone."""
+    """Own rows have a region and are combined before the others, or PROCESS makes them; in rooted layers alone."""
     graph = problem_of(nodes, pairs, [1], Model.SAGE, "relu", seed).graph
     if graph.degrees.max() >= ROOM.positions:
         return
@@ -130,8 +130,19 @@ def test_images_of_rooted_layers(
                 if command.opcode == Opcode.COMBINE and command.fields["layer"] == number
             ]
             wanted = {RegionKind.COMBINED, RegionKind.OWN} if layer.root else {RegionKind.COMBINED}
-            # With community PEs alone on a chiplet, layers without root are not combined into memory.
-            assert set(whole) - {RegionKind.DIGITS} in (wanted, set() if not layer.root else wanted)
+            # With community PEs alone on a chiplet, layers are not combined into memory, nor are own rows if their
+            # weights have a page beside the others'.
+            assert set(whole) - {RegionKind.DIGITS} in (wanted, set())
+            loads = [
+                command.fields
+                for command in image.commands
+                if command.opcode == Opcode.LOAD_WEIGHTS and command.fields["layer"] == number
+            ]
+            if layer.root and not whole:
+                assert [load.get("own_page") for load in loads[1::2]] == [load["page"] for load in loads[::2]]
+                assert all(load["own_page"] != load["page"] for load in loads[1::2])
+            else:
+                assert not any("own_page" in load for load in loads)
 
 
 @pytest.mark.parametrize(("width", "blocks"), [(16, 1), (17, 2), (32, 2), (40, 3)])
