@@ -18,7 +18,7 @@ from golden.program.session import Session, session
 from golden.ring.image import build_images
 from golden.ring.placement import Placement
 from scripts.flows.session import plan_session, stream
-from sim.problems import corner_graph
+from sim.problems import corner_graph, rooted_problem
 from sim.runner.jobs import mismatches
 from sim.runner.run import run_jobs
 from sim.runner.sessions import SessionJob
@@ -27,6 +27,8 @@ from tb.runner.networks import batch, mixed, readout
 
 SMALL = readout(batch(1, 9, 4), 2, Model.SAGE)
 SINGLE = mixed(corner_graph("two components", 5, 1.0, 4), 4)
+#: All its weights stay where they are.
+ROOTED = rooted_problem(corner_graph("two components", 5, 1.0, 6), Model.SAGE, [6, 3], 6)
 
 
 def arranged(problem: Problem, runs: int) -> Session:
@@ -135,7 +137,9 @@ def test_sessions_are_exact(machine: str, tmp_path: Path, subtests: pytest.Subte
     sizes = MACHINES[machine]
     plans = {
         f"{name}, {how}": (plan_session(stream(problem, 4), sizes, how), settings)
-        for (name, problem), settings in zip((("batch", SMALL), ("single", SINGLE)), MEMORIES, strict=True)
+        for (name, problem), settings in zip(
+            (("batch", SMALL), ("single", SINGLE), ("rooted", ROOTED)), (*MEMORIES, MEMORIES[0]), strict=True
+        )
         for how in placements(machine)
     }
     jobs = [SessionJob(made.sessions, settings) for made, settings in plans.values()]
